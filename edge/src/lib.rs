@@ -1,0 +1,1 @@
+//! The HTTP edge: OpenAI-compatible HTTP in, internal gRPC out.

@@ -1,0 +1,34 @@
+//! Compiles the protos with a pure-Rust compiler, so that building needs no `protoc`.
+use std::{env, error::Error, fs, path::PathBuf};
+
+use prost::Message as _;
+
+const FILES: &[&str] = &[
+    "switchboard/common/v1/common.proto",
+    "switchboard/common/v1/reason.proto",
+    "switchboard/inference/v1/service.proto",
+    "switchboard/inference/v1/messages.proto",
+    "switchboard/inference/v1/relay.proto",
+    "switchboard/auth/v1/service.proto",
+    "switchboard/auth/v1/messages.proto",
+    "switchboard/scheduler/v1/service.proto",
+    "switchboard/scheduler/v1/catalogue.proto",
+    "switchboard/scheduler/v1/messages.proto",
+    "switchboard/credentials/v1/service.proto",
+    "switchboard/credentials/v1/messages.proto",
+    "switchboard/billing/v1/service.proto",
+    "switchboard/billing/v1/messages.proto",
+    "switchboard/billing/v1/settlement.proto",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=switchboard");
+    let descriptors = protox::compile(FILES, ["."])?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    // `compile_fds` writes no descriptor set itself; reflection and the CLI need one.
+    fs::write(out.join("switchboard.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure()
+        .bytes(".")
+        .compile_fds(descriptors)?;
+    Ok(())
+}

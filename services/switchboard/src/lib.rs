@@ -1,0 +1,1 @@
+//! The program: serve, CLI, composition of all roles.
