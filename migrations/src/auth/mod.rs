@@ -1,0 +1,16 @@
+//! Tables of auth.
+
+mod m20261129_000001_first;
+
+use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait::async_trait};
+
+/// All migrations of auth, oldest first.
+#[derive(Clone, Copy, Debug)]
+pub struct Migrator;
+
+#[async_trait]
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![Box::new(m20261129_000001_first::Migration)]
+    }
+}

@@ -1,0 +1,14 @@
+//! Tables of billing.
+
+use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait::async_trait};
+
+/// All migrations of billing, oldest first.
+#[derive(Clone, Copy, Debug)]
+pub struct Migrator;
+
+#[async_trait]
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        Vec::new()
+    }
+}

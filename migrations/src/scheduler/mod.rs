@@ -1,0 +1,16 @@
+//! Tables of the scheduler: the catalogue's versions, its change feed, its audit log.
+
+mod m20261129_000001_first;
+
+use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait::async_trait};
+
+/// All migrations of the scheduler, oldest first.
+#[derive(Clone, Copy, Debug)]
+pub struct Migrator;
+
+#[async_trait]
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![Box::new(m20261129_000001_first::Migration)]
+    }
+}
