@@ -1,6 +1,5 @@
 //! Migrations on real databases: again, and at the same time.
 #![expect(
-    clippy::unwrap_used,
     clippy::expect_used,
     reason = "tests fail by panicking"
 )]
