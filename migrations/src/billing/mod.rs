@@ -1,5 +1,7 @@
 //! Tables of billing.
 
+mod m20261129_000001_first;
+
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait::async_trait};
 
 /// All migrations of billing, oldest first.
@@ -9,6 +11,6 @@ pub struct Migrator;
 #[async_trait]
 impl MigratorTrait for Migrator {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        Vec::new()
+        vec![Box::new(m20261129_000001_first::Migration)]
     }
 }
