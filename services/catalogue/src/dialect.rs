@@ -1,0 +1,58 @@
+//! The wire formats, by the names that catalogue, services and rows use for them.
+
+use crate::accounts::Provider;
+use crate::decode::words;
+
+words! {
+    /// A wire format that a caller or an upstream speaks.
+    Dialect {
+        OpenaiChat = "openai.chat": "`POST /v1/chat/completions`.",
+        OpenaiResponses = "openai.responses": "`POST /v1/responses`.",
+        OpenaiEmbeddings = "openai.embeddings": "`POST /v1/embeddings`.",
+        OpenaiCompletions = "openai.completions": "`POST /v1/completions`.",
+        OpenaiImages = "openai.images": "`POST /v1/images/generations`.",
+        OpenaiAudio = "openai.audio": "`POST /v1/audio/speech` and `/v1/audio/transcriptions`.",
+        OpenaiModerations = "openai.moderations": "`POST /v1/moderations`.",
+        Rerank = "rerank": "`POST /v1/rerank`.",
+        AnthropicMessages = "anthropic.messages": "`POST /v1/messages`.",
+        GeminiGenerate = "gemini.generate": "`POST /v1beta/models/{model}:generateContent`.",
+    }
+}
+
+impl Dialect {
+    /// Whether a caller of this dialect can in principle be served by an upstream of the other: the same dialect, or both of
+    /// the set that DIAL-1 translates within.
+    pub fn reaches(self, upstream: Self) -> bool {
+        self == upstream || (self.is_conversation() && upstream.is_conversation())
+    }
+
+    /// One of chat, responses, messages, gemini: what DIAL-1 translates between.
+    pub const fn is_conversation(self) -> bool {
+        matches!(
+            self,
+            Self::OpenaiChat
+                | Self::OpenaiResponses
+                | Self::AnthropicMessages
+                | Self::GeminiGenerate
+        )
+    }
+
+    /// What an account of this provider speaks when its `dialects` is absent.
+    pub const fn defaults_of(provider: Provider) -> &'static [Self] {
+        match provider {
+            Provider::Openai => &[
+                Self::OpenaiChat,
+                Self::OpenaiResponses,
+                Self::OpenaiEmbeddings,
+                Self::OpenaiCompletions,
+                Self::OpenaiImages,
+                Self::OpenaiAudio,
+                Self::OpenaiModerations,
+            ],
+            Provider::OpenaiCompatible => &[Self::OpenaiChat, Self::OpenaiEmbeddings],
+            Provider::Anthropic => &[Self::AnthropicMessages],
+            Provider::Gemini => &[Self::GeminiGenerate],
+            Provider::Switchboard => Self::ALL,
+        }
+    }
+}

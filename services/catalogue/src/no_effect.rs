@@ -1,0 +1,194 @@
+//! Constructs of the language that this version reads and checks, but does not act on. Each use is a warning with its line.
+//!
+//! A version that gives one of them its effect deletes its line here, and nothing else.
+
+use crate::diagnostic::{Path, Problems};
+use crate::tree::{Node, Value};
+
+/// When a construct is without effect.
+enum When {
+    /// Whenever it is written.
+    Always,
+    /// Only with one of these values.
+    Is(&'static [&'static str]),
+    /// With any value but these.
+    Not(&'static [&'static str]),
+}
+
+struct NoEffect {
+    /// Keys from the root; `[]` steps into each entry of a list, `NAME` into each value of a map.
+    path: &'static str,
+    when: When,
+    /// What happens instead.
+    instead: &'static str,
+}
+
+const fn always(path: &'static str, instead: &'static str) -> NoEffect {
+    NoEffect {
+        path,
+        when: When::Always,
+        instead,
+    }
+}
+
+const fn is(
+    path: &'static str,
+    values: &'static [&'static str],
+    instead: &'static str,
+) -> NoEffect {
+    NoEffect {
+        path,
+        when: When::Is(values),
+        instead,
+    }
+}
+
+const fn not(
+    path: &'static str,
+    values: &'static [&'static str],
+    instead: &'static str,
+) -> NoEffect {
+    NoEffect {
+        path,
+        when: When::Not(values),
+        instead,
+    }
+}
+
+const SERVED: &[&str] = &["openai.chat", "openai.embeddings"];
+const NOT_SERVED: &str = "only openai.chat and openai.embeddings are served";
+const NO_ACCOUNT_BUDGET: &str = "only hour, day and month are counted";
+
+#[rustfmt::skip]
+const TABLE: &[NoEffect] = &[
+    always("accounts[].url_template", "calls go to base_url"),
+    always("accounts[].oauth", "the account has no credential and serves nothing"),
+    not("accounts[].dialects[]", SERVED, NOT_SERVED),
+    not("accounts[].transport", &["http"], "the account is reached over HTTP"),
+    is("accounts[].concurrency", &["auto"], "its concurrency is not limited"),
+    always("accounts[].flat_cost", "cost is booked by tokens"),
+    not("accounts[].breaker", &["off"], "there is no breaker"),
+    always("accounts[].probe", "there are no active checks"),
+    always("accounts[].windows", "the upstream's windows are not counted"),
+    always("accounts[].gather", "events are passed on at once"),
+    always("accounts[].proxy", "the account is reached directly"),
+    always("accounts[].parameters", "all parameters pass through"),
+    always("accounts[].errors", "only the usual errors are known"),
+    always("oauth_providers", "accounts cannot sign in"),
+    always("defaults.unsupported", "all parameters pass through"),
+    not("models[].accepts[]", SERVED, NOT_SERVED),
+    always("models[].warning_line", "no context budget is kept"),
+    always("models[].long_context", "no context budget is kept"),
+    always("models[].fallback", "there is no fallback"),
+    always("models[].canary", "all traffic goes to the stable targets"),
+    always("models[].price.above", "the sheet holds whatever the length"),
+    always("models[].price.from", "the sheet holds at once"),
+    always("price_lists[].prices.NAME.above", "the sheet holds whatever the length"),
+    always("price_lists[].prices.NAME.from", "the sheet holds at once"),
+    always("accounts[].costs.NAME.above", "the sheet holds whatever the length"),
+    always("accounts[].costs.NAME.from", "the sheet holds at once"),
+    not("groups[].class", &["standard"], "the group is served as standard"),
+    always("groups[].share", "nothing is kept for the group"),
+    is("groups[].billing", &["subscription"], "the group is billed by tokens"),
+    always("groups[].minimum_margin", "no target is left out for its margin"),
+    is("groups[].budgets[].window", &["week", "total"], NO_ACCOUNT_BUDGET),
+    is("groups[].budgets[].rolling", &["true"], "the window follows the calendar"),
+    always("subscriptions", "nothing is sold in windows"),
+    is("tenants[].request_id_is_idempotency_key", &["true"], "requests are not repeated from a kept answer"),
+    is("tenants[].conversation_store", &["true"], "conversations are not kept"),
+    is("tenants[].log_content", &["true"], "content is not logged"),
+    always("tenants[].subscription", "the tenant pays by balance or on account"),
+    not("tenants[].time_zone", &["UTC", "Etc/UTC"], "days and months begin in UTC"),
+    always("tenants[].fallbacks", "there is no fallback"),
+    always("tenants[].routes", "the tenant is served like all others"),
+    is("tenants[].budgets[].window", &["week", "total"], NO_ACCOUNT_BUDGET),
+    is("tenants[].budgets[].rolling", &["true"], "the window follows the calendar"),
+    is("tenants[].users[].budgets[].window", &["week", "total"], NO_ACCOUNT_BUDGET),
+    is("tenants[].users[].budgets[].rolling", &["true"], "the window follows the calendar"),
+    always("tenants[].apps", "apps cannot sign in"),
+    is("tenants[].keys[].budgets[].window", &["week", "total"], NO_ACCOUNT_BUDGET),
+    is("tenants[].keys[].budgets[].rolling", &["true"], "the window follows the calendar"),
+    always("tenants[].keys[].unsupported", "all parameters pass through"),
+];
+
+/// Why the key at this path has no effect whatever its value, if so.
+pub(crate) fn always_without(path: &str) -> Option<&'static str> {
+    TABLE
+        .iter()
+        .find(|entry| {
+            matches!(entry.when, When::Always)
+                && (entry.path == path
+                    || path
+                        .strip_prefix(entry.path)
+                        .is_some_and(|rest| rest.starts_with(['.', '['])))
+        })
+        .map(|entry| entry.instead)
+}
+
+/// Reports every use in the document.
+pub(crate) fn warn(warnings: &mut Problems<'_>) {
+    let root = warnings.root();
+    for entry in TABLE {
+        walk(root, &Path::Root, entry.path, entry, warnings);
+    }
+}
+
+fn walk(node: &Node<'_>, at: &Path<'_>, rest: &str, entry: &NoEffect, warnings: &mut Problems<'_>) {
+    if let Some(rest) = rest.strip_prefix("[]") {
+        if let Value::List(items) = &node.value {
+            for (index, item) in items.iter().enumerate() {
+                walk(item, &at.index(index), rest, entry, warnings);
+            }
+        }
+        return;
+    }
+    let rest = rest.strip_prefix('.').unwrap_or(rest);
+    if rest.is_empty() {
+        return used(node, at, entry, warnings);
+    }
+    let end = rest.find(['.', '[']).unwrap_or(rest.len());
+    let (step, rest) = rest.split_at(end);
+    if let Value::Map(entries) = &node.value {
+        for child in entries
+            .iter()
+            .filter(|child| step == "NAME" || child.key == step)
+        {
+            if !matches!(child.node.value, Value::Null) {
+                walk(&child.node, &at.key(&child.key), rest, entry, warnings);
+            }
+        }
+    }
+}
+
+fn used(node: &Node<'_>, at: &Path<'_>, entry: &NoEffect, warnings: &mut Problems<'_>) {
+    let text = match &node.value {
+        Value::Text(text) => Some(&**text),
+        _ => None,
+    };
+    let applies = match &entry.when {
+        When::Always => true,
+        When::Is(values) => text.is_some_and(|text| values.contains(&text)),
+        When::Not(values) => text.is_none_or(|text| !values.contains(&text)),
+    };
+    if applies {
+        let what = match (&entry.when, text) {
+            (When::Always, _) | (_, None) => entry
+                .path
+                .rsplit('.')
+                .next()
+                .unwrap_or(entry.path)
+                .to_owned(),
+            (_, Some(text)) => text.to_owned(),
+        };
+        warnings.report_at(
+            node.mark,
+            at,
+            format!(
+                "`{}` has no effect in this version: {}",
+                what.escape_debug(),
+                entry.instead
+            ),
+            "remove it, or leave it for a version that has it",
+        );
+    }
+}
