@@ -1,0 +1,158 @@
+//! A service's database: SQLite (one file an owner) or PostgreSQL (one schema an owner), behind one type.
+//!
+//! SQLite gets one writer connection whose transactions are `IMMEDIATE` (with plain `BEGIN` a read-then-write
+//! transaction fails with "database is locked" whatever the busy time-out), and a few readers. Store code never asks
+//! which one it has, except for statements that exist twice.
+
+use std::{path::PathBuf, time::Duration};
+
+use sea_orm::{
+    ConnectOptions, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
+    SqliteTransactionMode, TransactionOptions, TransactionTrait as _,
+};
+
+/// Where a service's facts lie.
+#[derive(Clone, Debug)]
+pub enum DatabaseConfig {
+    /// A file of its own.
+    Sqlite {
+        /// The file; made when missing.
+        path: PathBuf,
+        /// Every commit is on the disk before it counts (billing, credentials).
+        full_sync: bool,
+    },
+    /// A schema of its own in a shared database.
+    Postgres {
+        /// `postgres://user:password@host/database`.
+        url: String,
+        /// The owner's schema.
+        schema: String,
+        /// Connections of this process at most.
+        max_connections: u32,
+    },
+}
+
+/// How long a statement may take, and how long a caller waits for a connection.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Connections to one service's facts. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Database {
+    writer: DatabaseConnection,
+    reader: DatabaseConnection,
+}
+
+impl Database {
+    /// Connects. PostgreSQL is connected to when first used: a service starts without it and is not ready.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or the URL is malformed.
+    pub async fn open(config: &DatabaseConfig) -> Result<Self, DbErr> {
+        match config {
+            DatabaseConfig::Sqlite { path, full_sync } => {
+                let writer = sqlite(path, *full_sync, 1).await?;
+                let reader = sqlite(path, *full_sync, 4).await?;
+                Ok(Self { writer, reader })
+            }
+            DatabaseConfig::Postgres {
+                url,
+                schema,
+                max_connections,
+            } => {
+                let mut options = base(url.clone());
+                options
+                    .max_connections(*max_connections)
+                    .set_schema_search_path(schema.clone())
+                    .connect_lazy(true)
+                    .test_before_acquire_if_idle_for(Duration::from_secs(30))
+                    .statement_timeout(STATEMENT_TIMEOUT);
+                let writer = sea_orm::Database::connect(options).await?;
+                Ok(Self {
+                    reader: writer.clone(),
+                    writer,
+                })
+            }
+        }
+    }
+
+    /// For reading.
+    #[must_use]
+    pub fn reader(&self) -> &DatabaseConnection {
+        &self.reader
+    }
+
+    /// For single statements that write.
+    #[must_use]
+    pub fn writer(&self) -> &DatabaseConnection {
+        &self.writer
+    }
+
+    /// Begins a transaction that writes.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
+        self.writer
+            .begin_with_options(TransactionOptions {
+                sqlite_transaction_mode: self
+                    .is_sqlite()
+                    .then_some(SqliteTransactionMode::Immediate),
+                ..TransactionOptions::default()
+            })
+            .await
+    }
+
+    /// Which SQL it speaks.
+    #[must_use]
+    pub fn backend(&self) -> DbBackend {
+        self.writer.get_database_backend()
+    }
+
+    /// Whether it is SQLite.
+    #[must_use]
+    pub fn is_sqlite(&self) -> bool {
+        self.backend() == DbBackend::Sqlite
+    }
+
+    /// Closes all connections; SQLite's log is folded into its file.
+    pub async fn close(self) {
+        // Nothing can be done about a connection that does not close.
+        let _ = self.reader.close().await;
+        let _ = self.writer.close().await;
+    }
+}
+
+fn base(url: String) -> ConnectOptions {
+    let mut options = ConnectOptions::new(url);
+    options
+        .sqlx_logging(false)
+        .record_stmt_in_spans(false)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_timeout(ACQUIRE_TIMEOUT);
+    options
+}
+
+async fn sqlite(
+    path: &std::path::Path,
+    full_sync: bool,
+    connections: u32,
+) -> Result<DatabaseConnection, DbErr> {
+    let mut options = base(format!("sqlite://{}?mode=rwc", path.display()));
+    let synchronous = if full_sync { "FULL" } else { "NORMAL" };
+    options
+        .max_connections(connections)
+        .min_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .map_sqlx_sqlite_opts(move |sqlite| {
+            sqlite
+                .pragma("journal_mode", "WAL")
+                .pragma("synchronous", synchronous)
+                .pragma("foreign_keys", "ON")
+                .busy_timeout(Duration::from_secs(10))
+                .statement_cache_capacity(256)
+        });
+    sea_orm::Database::connect(options).await
+}

@@ -1,0 +1,256 @@
+//! The one error table (SPEC ERR-1): each reason's wire code, gRPC status, HTTP status and what an SDK should do.
+//!
+//! A service chooses a [`Reason`] and a message for people; nothing else maps errors. A [`Failure`] travels as a gRPC
+//! status with `google.rpc.ErrorInfo` and `RetryInfo`, and comes back whole. Not here: how a dialect renders it (the
+//! edge does that).
+
+use std::{collections::HashMap, fmt, time::Duration};
+
+pub use switchboard_proto::common::v1::Reason;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+/// The `domain` of every `ErrorInfo` that Switchboard writes.
+pub const DOMAIN: &str = "switchboard";
+
+/// What the table says of a reason.
+pub trait ReasonExt {
+    /// The code that callers see: the enum value's name in lower case.
+    fn wire_code(&self) -> &'static str;
+    /// HTTP status at the edge.
+    fn http_status(&self) -> u16;
+    /// gRPC status.
+    fn grpc_code(&self) -> Code;
+    /// `Some(false)`: an SDK's own retry cannot help and must be told so (ERR-2). `None`: the SDK decides by the status.
+    fn sdk_should_retry(&self) -> Option<bool>;
+}
+
+impl ReasonExt for Reason {
+    fn wire_code(&self) -> &'static str {
+        row(*self).0
+    }
+
+    fn http_status(&self) -> u16 {
+        row(*self).1
+    }
+
+    fn grpc_code(&self) -> Code {
+        row(*self).2
+    }
+
+    fn sdk_should_retry(&self) -> Option<bool> {
+        row(*self).3
+    }
+}
+
+/// Every reason but the unspecified one.
+pub fn reasons() -> impl Iterator<Item = Reason> {
+    (1..)
+        .map(Reason::try_from)
+        .take_while(Result::is_ok)
+        .flatten()
+}
+
+const NO: Option<bool> = Some(false);
+
+const fn row(reason: Reason) -> (&'static str, u16, Code, Option<bool>) {
+    match reason {
+        Reason::InvalidRequest => ("invalid_request", 400, Code::InvalidArgument, NO),
+        Reason::UnsupportedParameter => ("unsupported_parameter", 400, Code::InvalidArgument, NO),
+        Reason::ContextLengthExceeded => {
+            ("context_length_exceeded", 400, Code::InvalidArgument, NO)
+        }
+        Reason::PreviousResponseNotFound => (
+            "previous_response_not_found",
+            400,
+            Code::InvalidArgument,
+            NO,
+        ),
+        Reason::InvalidApiKey => ("invalid_api_key", 401, Code::Unauthenticated, NO),
+        Reason::KeyExpired => ("key_expired", 401, Code::Unauthenticated, NO),
+        Reason::KeyDisabled => ("key_disabled", 401, Code::Unauthenticated, NO),
+        Reason::InsufficientQuota => ("insufficient_quota", 402, Code::FailedPrecondition, NO),
+        Reason::IpNotAllowed => ("ip_not_allowed", 403, Code::PermissionDenied, NO),
+        Reason::TenantDisabled => ("tenant_disabled", 403, Code::PermissionDenied, NO),
+        Reason::GroupDisabled => ("group_disabled", 403, Code::PermissionDenied, NO),
+        Reason::ModelNotAllowed => ("model_not_allowed", 403, Code::PermissionDenied, NO),
+        Reason::ModelNotFound => ("model_not_found", 404, Code::NotFound, NO),
+        Reason::NotFound => ("not_found", 404, Code::NotFound, NO),
+        Reason::MethodNotAllowed => ("method_not_allowed", 405, Code::Unimplemented, NO),
+        // SDKs repeat a 409 by themselves; the same change will conflict again.
+        Reason::Conflict => ("conflict", 409, Code::Aborted, NO),
+        Reason::BodyTooLarge => ("body_too_large", 413, Code::OutOfRange, NO),
+        Reason::UnsupportedEncoding => ("unsupported_encoding", 415, Code::InvalidArgument, NO),
+        Reason::IdempotencyMismatch => ("idempotency_mismatch", 422, Code::FailedPrecondition, NO),
+        Reason::RateLimitExceeded => ("rate_limit_exceeded", 429, Code::ResourceExhausted, None),
+        Reason::ConcurrencyFull => ("concurrency_full", 429, Code::ResourceExhausted, None),
+        Reason::QueueFull => ("queue_full", 429, Code::ResourceExhausted, None),
+        Reason::QuotaExceeded => ("quota_exceeded", 429, Code::ResourceExhausted, NO),
+        Reason::CallerLeft => ("caller_left", 499, Code::Cancelled, NO),
+        Reason::Unspecified | Reason::Internal => ("internal", 500, Code::Internal, None),
+        Reason::UpstreamFailed => ("upstream_failed", 502, Code::Unavailable, None),
+        Reason::Unavailable => ("unavailable", 503, Code::Unavailable, None),
+        Reason::NoAccount => ("no_account", 503, Code::Unavailable, None),
+        Reason::PreviousResponseUnavailable => {
+            ("previous_response_unavailable", 503, Code::Unavailable, NO)
+        }
+        Reason::UpstreamCredentialsExhausted => (
+            "upstream_credentials_exhausted",
+            503,
+            Code::Unavailable,
+            None,
+        ),
+        Reason::UpstreamTimeout => ("upstream_timeout", 504, Code::DeadlineExceeded, None),
+    }
+}
+
+/// A refusal or a failure on its way to the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which row of the table.
+    pub reason: Reason,
+    /// For people: what is wrong and what to do. Never a secret, an SQL text or an internal address.
+    pub message: String,
+    /// The request field at fault, if one is.
+    pub param: Option<String>,
+    /// When trying again may help. Rendered as whole seconds, rounded up.
+    pub retry_after: Option<Duration>,
+}
+
+impl Failure {
+    /// A failure of this reason.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            param: None,
+            retry_after: None,
+        }
+    }
+
+    /// Something that must not happen. The caller gets a fixed text: log the cause where it is known.
+    #[must_use]
+    pub fn internal() -> Self {
+        Self::new(
+            Reason::Internal,
+            "internal error; quote the request id when you report it",
+        )
+    }
+
+    /// Names the field at fault.
+    #[must_use]
+    pub fn param(mut self, param: impl Into<String>) -> Self {
+        self.param = Some(param.into());
+        self
+    }
+
+    /// Says when to try again.
+    #[must_use]
+    pub fn retry_after(mut self, after: Duration) -> Self {
+        self.retry_after = Some(after);
+        self
+    }
+
+    /// `Retry-After` in whole seconds, rounded up, at least 1.
+    #[must_use]
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        self.retry_after.map(|after| {
+            let whole = after.as_secs();
+            (whole + u64::from(after.subsec_nanos() > 0)).max(1)
+        })
+    }
+
+    /// Reads a failure back from a status. Total: what carries no reason of ours is judged by its code. A deadline shows as
+    /// `Cancelled` over a socket and as `DeadlineExceeded` in process.
+    #[must_use]
+    pub fn from_status(status: &Status) -> Self {
+        let details = status.get_error_details();
+        let info = details.error_info().filter(|info| info.domain == DOMAIN);
+        let reason = info
+            .and_then(|info| Reason::from_str_name(&info.reason))
+            .unwrap_or(match status.code() {
+                Code::InvalidArgument | Code::OutOfRange => Reason::InvalidRequest,
+                Code::Unauthenticated => Reason::InvalidApiKey,
+                Code::NotFound => Reason::NotFound,
+                Code::Aborted | Code::AlreadyExists => Reason::Conflict,
+                Code::Unavailable
+                | Code::Cancelled
+                | Code::DeadlineExceeded
+                | Code::ResourceExhausted => Reason::Unavailable,
+                _ => Reason::Internal,
+            });
+        // Texts of transports name addresses and types; only our own are for callers.
+        let message = match (info, reason) {
+            (Some(_), _) => status.message().to_owned(),
+            (None, Reason::Unavailable) => {
+                "a part of the gateway cannot be reached; try again shortly".to_owned()
+            }
+            (None, Reason::Internal) => Self::internal().message,
+            (None, _) => status.message().to_owned(),
+        };
+        Self {
+            reason,
+            message,
+            param: info.and_then(|info| info.metadata.get("param").cloned()),
+            retry_after: details
+                .retry_info()
+                .and_then(|retry| retry.retry_delay)
+                .or_else(|| (reason == Reason::Unavailable).then_some(Duration::from_secs(1))),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason.wire_code(), self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        let mut metadata = HashMap::new();
+        if let Some(param) = failure.param {
+            metadata.insert("param".to_owned(), param);
+        }
+        let mut details =
+            ErrorDetails::with_error_info(failure.reason.as_str_name(), DOMAIN, metadata);
+        if let Some(after) = failure.retry_after {
+            details.set_retry_info(Some(after));
+        }
+        Self::with_error_details(failure.reason.grpc_code(), failure.message, details)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_name_as_wire_code_and_survives_the_wire() {
+        let mut seen = 0;
+        for reason in reasons() {
+            seen += 1;
+            let name = reason.as_str_name();
+            let expected = name.trim_start_matches("REASON_").to_lowercase();
+            assert_eq!(reason.wire_code(), expected);
+            let failure = Failure::new(reason, "because")
+                .param("model")
+                .retry_after(Duration::from_millis(1_500));
+            let back = Failure::from_status(&Status::from(failure.clone()));
+            assert_eq!(back, failure);
+            assert_eq!(back.retry_after_secs(), Some(2));
+        }
+        assert_eq!(seen, 31);
+    }
+
+    #[test]
+    fn a_foreign_status_never_shows_its_text_when_it_is_about_transport() {
+        let status = Status::unavailable("tcp connect error to 10.1.2.3:443");
+        let failure = Failure::from_status(&status);
+        assert_eq!(failure.reason, Reason::Unavailable);
+        assert!(!failure.message.contains("10.1.2.3"));
+        assert_eq!(failure.retry_after_secs(), Some(1));
+    }
+}

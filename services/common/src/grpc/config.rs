@@ -1,0 +1,47 @@
+//! Bounds of every gRPC client and server.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Bounds of every gRPC client and server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GrpcConfig {
+    /// HTTP/2 window of one stream, bytes. What a stalled reader may leave in flight.
+    pub stream_window: u32,
+    /// HTTP/2 window of a connection, bytes: at least `stream_window` × `streams_per_connection`, else stalled readers
+    /// block everyone on the connection.
+    pub connection_window: u32,
+    /// Streams that one connection carries; beyond them further connections are opened.
+    pub streams_per_connection: u32,
+    /// Connections to one peer at most.
+    pub connections_per_peer: u32,
+    /// How long a connection may take to open.
+    #[serde(with = "crate::settings::duration")]
+    pub connect_timeout: Duration,
+    /// HTTP/2 pings on a connection.
+    #[serde(with = "crate::settings::duration")]
+    pub keep_alive: Duration,
+    /// A peer that does not answer a ping for this long is gone.
+    #[serde(with = "crate::settings::duration")]
+    pub keep_alive_timeout: Duration,
+    /// Life of a service token.
+    #[serde(with = "crate::settings::duration")]
+    pub token_life: Duration,
+}
+
+impl Default for GrpcConfig {
+    fn default() -> Self {
+        Self {
+            stream_window: 64 * 1024,
+            connection_window: 64 * 1024 * 1024,
+            streams_per_connection: 1_000,
+            connections_per_peer: 16,
+            connect_timeout: Duration::from_secs(2),
+            keep_alive: Duration::from_secs(20),
+            keep_alive_timeout: Duration::from_secs(10),
+            token_life: Duration::from_secs(300),
+        }
+    }
+}

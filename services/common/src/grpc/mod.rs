@@ -1,0 +1,33 @@
+//! The one way in which services meet: generated clients over one boxed transport.
+//!
+//! [`Rpc`] is either the neighbour's server in the same process ([`local`]) or a balanced set of network channels
+//! ([`remote`]); both carry the caller's [`Role`], deadlines and the trace context alike, so there is one code path for
+//! both topologies. Servers on a socket go through [`serve`], which proves the role and applies the role table.
+
+mod config;
+mod context;
+mod listener;
+mod local;
+mod remote;
+mod role;
+mod server;
+mod token;
+
+pub use config::GrpcConfig;
+pub use context::{continue_trace, inject_trace, trace_id};
+pub use listener::{Address, Bound, Listener};
+pub use local::local;
+pub use remote::{not_sent, remote};
+pub use role::{Role, caller, may_call};
+pub use server::{reflection, serve, serve_public};
+pub use token::ServiceTokens;
+
+/// The one transport type under every generated client.
+pub type Rpc = tower::util::BoxCloneSyncService<
+    http::Request<tonic::body::Body>,
+    http::Response<tonic::body::Body>,
+    tower::BoxError,
+>;
+
+/// Largest message in either direction, bytes: a 32 MiB body and what stands around it.
+pub const MAX_MESSAGE: usize = 64 * 1024 * 1024;

@@ -1,0 +1,113 @@
+//! Start and end of a process's parts: two-phase shutdown and tracked tasks.
+//!
+//! `stopping` says "take nothing new, finish what runs"; `killed` says "stop now, settle what can be settled". Every task
+//! is tracked, so that shutdown knows when all have ended; a bare `tokio::spawn` is banned.
+
+use std::{future::Future, time::Duration};
+
+use tokio::task::JoinHandle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// A part's life. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Lifecycle {
+    stopping: CancellationToken,
+    killed: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Lifecycle {
+    /// A life of its own.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A life that ends with this one, or earlier, and has its own tasks.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self {
+            stopping: self.stopping.child_token(),
+            killed: self.killed.child_token(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Runs a task that shutdown waits for. The name is for the debugger's eye only.
+    pub fn spawn<F>(&self, _name: &'static str, task: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.tasks.spawn(task)
+    }
+
+    /// Cancelled when nothing new is to be taken.
+    #[must_use]
+    pub fn stopping(&self) -> CancellationToken {
+        self.stopping.clone()
+    }
+
+    /// Cancelled when the grace period is over.
+    #[must_use]
+    pub fn killed(&self) -> CancellationToken {
+        self.killed.clone()
+    }
+
+    /// How many tasks run.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// First phase: take nothing new.
+    pub fn stop(&self) {
+        self.stopping.cancel();
+    }
+
+    /// Second phase: stop now.
+    pub fn kill(&self) {
+        self.stopping.cancel();
+        self.killed.cancel();
+    }
+
+    /// Both phases: tasks get `grace` to finish, then `last` to stop. Tells whether all ended.
+    pub async fn shutdown(&self, grace: Duration, last: Duration) -> bool {
+        self.stop();
+        self.tasks.close();
+        if tokio::time::timeout(grace, self.tasks.wait()).await.is_ok() {
+            self.killed.cancel();
+            return true;
+        }
+        self.kill();
+        tokio::time::timeout(last, self.tasks.wait()).await.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_gets_its_grace_and_is_then_told_to_stop() {
+        let life = Lifecycle::new();
+        let killed = life.killed();
+        life.spawn("stubborn", async move { killed.cancelled().await });
+        assert!(
+            life.shutdown(Duration::from_secs(5), Duration::from_secs(1))
+                .await
+        );
+        assert!(life.stopping().is_cancelled());
+        assert_eq!(life.tasks(), 0);
+    }
+
+    #[test]
+    fn a_child_ends_with_its_parent_but_not_the_other_way() {
+        let parent = Lifecycle::new();
+        let child = parent.child();
+        child.stop();
+        assert!(!parent.stopping().is_cancelled());
+        parent.kill();
+        assert!(child.killed().is_cancelled());
+    }
+}
