@@ -1,0 +1,255 @@
+//! A whole chat answer.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::chunk::ChunkReader;
+use super::patch::quote;
+use crate::error::{Class, UpstreamError};
+use crate::json::{Cursor, Edit, Kind, Span, Value, splice};
+use crate::sse::DONE;
+use crate::text::TextBuffer;
+use crate::usage::{UsageReport, key_is};
+
+/// A whole answer that has what its dialect demands (SPEC FWD-5).
+#[derive(Debug, Clone)]
+pub struct ChatAnswer {
+    /// The usage that the upstream reported.
+    pub usage: Option<UsageReport>,
+    /// The output as a tokenizer would count it.
+    pub text: TextBuffer,
+    /// How many choices it has.
+    pub choices: usize,
+    /// Whether there is any content in it (SPEC FWD-3's table).
+    pub has_content: bool,
+    models: Vec<Span>,
+}
+
+impl ChatAnswer {
+    /// Reads the body of an answer with a success status, keeping at most `text_bound` bytes of its text.
+    ///
+    /// # Errors
+    /// When it is empty, cut, not JSON, an error object, or has no choice with a message.
+    pub fn read(body: &[u8], text_bound: usize) -> Result<Self, Box<UpstreamError>> {
+        let found = |class, message| Box::new(UpstreamError::found(class, message));
+        if body.trim_ascii().is_empty() {
+            return Err(found(Class::Empty, "the upstream's answer was empty"));
+        }
+        let no_json = || {
+            found(
+                Class::Malformed,
+                "the upstream's answer is not a JSON object",
+            )
+        };
+        let text = std::str::from_utf8(body).map_err(|_| no_json())?;
+        let mut reader = ChunkReader::new(text_bound);
+        let chunk = reader.read(text).map_err(|_| no_json())?;
+        if let Some(error) = chunk
+            .error
+            .and_then(|error| UpstreamError::from_embedded(text, error))
+        {
+            return Err(Box::new(error));
+        }
+        if chunk.flat_error {
+            return Err(Box::new(UpstreamError::from_flat(text)));
+        }
+        let messages = chunk
+            .choices
+            .is_some_and(|choices| every_choice_has_a_message(text, choices));
+        if chunk.choice_count == 0 || !messages {
+            return Err(found(
+                Class::Malformed,
+                "the upstream's answer has no choices with messages",
+            ));
+        }
+        Ok(Self {
+            usage: chunk
+                .usage
+                .and_then(|value| UsageReport::from_openai(text, value)),
+            choices: chunk.choice_count,
+            has_content: chunk.content,
+            models: reader
+                .members
+                .iter()
+                .filter(|member| member.name == super::chunk::Name::Model)
+                .map(|member| member.value)
+                .filter(|value| value.kind == Kind::String)
+                .map(|value| value.span)
+                .collect(),
+            text: reader.text,
+        })
+    }
+
+    /// The body with the public name in `model`; without a name, or if it is there already, the body itself.
+    #[must_use]
+    pub fn patch(&self, body: &Bytes, public_model: Option<&str>) -> Bytes {
+        let Some(name) = public_model else {
+            return body.clone();
+        };
+        let quoted = quote(name);
+        let edits: Vec<Edit<'_>> = self
+            .models
+            .iter()
+            .filter(|span| body.get(span.start..span.end) != Some(quoted.as_bytes()))
+            .map(|span| Edit::replace(*span, quoted.clone()))
+            .collect();
+        if edits.is_empty() {
+            body.clone()
+        } else {
+            splice(body, edits)
+        }
+    }
+}
+
+fn every_choice_has_a_message(text: &str, choices: Value) -> bool {
+    let check = || {
+        let mut cursor = Cursor::at_value(text, choices);
+        cursor.enter_array()?;
+        let mut first = true;
+        while cursor.next_item(&mut first)? {
+            if cursor.kind()? != Kind::Object {
+                return Ok(false);
+            }
+            cursor.enter_object()?;
+            let (mut first, mut found) = (true, false);
+            while let Some(key) = cursor.next_key(&mut first)? {
+                let value = cursor.skip()?;
+                found |= key_is(text, key, "message") && value.kind == Kind::Object;
+            }
+            if !found {
+                return Ok(false);
+            }
+        }
+        Ok::<bool, crate::json::JsonError>(true)
+    };
+    check().unwrap_or(false)
+}
+
+/// Turns a whole answer (that [`ChatAnswer::read`] accepted) into a stream of two chunks, a usage chunk and `[DONE]`, to
+/// be pushed through a [`ChatStream`](super::ChatStream): a target that cannot stream may serve a streaming caller
+/// (SPEC FWD-7). Every value keeps its bytes.
+#[must_use]
+pub fn answer_as_stream(body: &[u8]) -> Bytes {
+    let text = std::str::from_utf8(body).unwrap_or("");
+    let mut envelope = String::new();
+    let mut deltas = String::new();
+    let mut finishes = String::new();
+    let mut usage = None;
+    let mut read = || {
+        let mut cursor = Cursor::new(text);
+        cursor.enter_object()?;
+        let mut first = true;
+        while let Some(key) = cursor.next_key(&mut first)? {
+            match &*key.decode(text) {
+                "choices" => split_choices(&mut cursor, &mut deltas, &mut finishes)?,
+                "usage" => usage = Some(cursor.skip()?).filter(|value| value.kind == Kind::Object),
+                "object" => {
+                    cursor.skip()?;
+                }
+                name => {
+                    envelope.push_str(&quote(name));
+                    envelope.push(':');
+                    envelope.push_str(cursor.skip()?.span.of(text));
+                    envelope.push(',');
+                }
+            }
+        }
+        Ok::<(), crate::json::JsonError>(())
+    };
+    // what was accepted before reads again
+    let _same = read();
+    let mut out = BytesMut::with_capacity(body.len() + 512);
+    let mut event = |choices: &str, usage: Option<Value>| {
+        let usage = usage.map_or(String::new(), |value| {
+            format!(r#","usage":{}"#, value.span.of(text))
+        });
+        let data = format!(
+            r#"{{{envelope}"object":"chat.completion.chunk","choices":[{choices}]{usage}}}"#
+        );
+        crate::sse::write_event(&mut out, None, &data.replace(['\n', '\r'], " "));
+    };
+    event(&deltas, None);
+    event(&finishes, None);
+    if usage.is_some() {
+        event("", usage);
+    }
+    out.put_slice(DONE);
+    out.freeze()
+}
+
+/// Splits each choice into a chunk with its message and one with its finish reason.
+fn split_choices(
+    cursor: &mut Cursor<'_>,
+    deltas: &mut String,
+    finishes: &mut String,
+) -> Result<(), crate::json::JsonError> {
+    let text = cursor.text();
+    cursor.enter_array()?;
+    let mut first = true;
+    while cursor.next_item(&mut first)? {
+        let (mut index, mut message, mut finish) = ("0", String::from("{}"), "\"stop\"");
+        let mut others = String::new();
+        cursor.enter_object()?;
+        let mut first = true;
+        while let Some(key) = cursor.next_key(&mut first)? {
+            let name = key.decode(text);
+            if name == "message" && cursor.kind()? == Kind::Object {
+                message = as_delta(cursor)?;
+                continue;
+            }
+            let raw = cursor.skip()?.span.of(text);
+            match &*name {
+                "index" => index = raw,
+                "finish_reason" => finish = raw,
+                _ => {
+                    others.push(',');
+                    others.push_str(&quote(&name));
+                    others.push(':');
+                    others.push_str(raw);
+                }
+            }
+        }
+        let comma = if deltas.is_empty() { "" } else { "," };
+        deltas.push_str(&format!(
+            r#"{comma}{{"index":{index},"delta":{message}{others},"finish_reason":null}}"#
+        ));
+        finishes.push_str(&format!(
+            r#"{comma}{{"index":{index},"delta":{{}},"logprobs":null,"finish_reason":{finish}}}"#
+        ));
+    }
+    Ok(())
+}
+
+/// A message as a delta: the same, but that tool calls need an index.
+fn as_delta(cursor: &mut Cursor<'_>) -> Result<String, crate::json::JsonError> {
+    let text = cursor.text();
+    let mut out = String::from("{");
+    cursor.enter_object()?;
+    let mut first = true;
+    while let Some(key) = cursor.next_key(&mut first)? {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        let name = key.decode(text);
+        out.push_str(&quote(&name));
+        out.push(':');
+        if name == "tool_calls" && cursor.kind()? == Kind::Array {
+            out.push('[');
+            cursor.enter_array()?;
+            let (mut first, mut index) = (true, 0);
+            while cursor.next_item(&mut first)? {
+                let call = cursor.skip()?;
+                let inside = call.span.of(text).get(1..).unwrap_or("}");
+                if index > 0 {
+                    out.push(',');
+                }
+                out.push_str(&format!(r#"{{"index":{index},{inside}"#));
+                index += 1;
+            }
+            out.push(']');
+        } else {
+            out.push_str(cursor.skip()?.span.of(text));
+        }
+    }
+    out.push('}');
+    Ok(out)
+}

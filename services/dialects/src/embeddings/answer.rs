@@ -1,0 +1,179 @@
+//! An embeddings answer.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+
+use super::Encoding;
+use crate::chat::quote;
+use crate::error::{Class, UpstreamError};
+use crate::json::{Cursor, Edit, JsonError, Kind, Span, Value, splice};
+use crate::usage::UsageReport;
+
+/// An answer that has what its dialect demands (SPEC FWD-5).
+#[derive(Debug, Clone)]
+pub struct EmbeddingsAnswer {
+    /// The usage that the upstream reported.
+    pub usage: Option<UsageReport>,
+    /// How many vectors there are.
+    pub count: u64,
+    vectors: Vec<Value>,
+    models: Vec<Span>,
+}
+
+impl EmbeddingsAnswer {
+    /// Reads the body of an answer with a success status.
+    ///
+    /// # Errors
+    /// When it is empty, not JSON, an error object, or has no vectors.
+    pub fn read(body: &[u8]) -> Result<Self, Box<UpstreamError>> {
+        let found = |class, message| Box::new(UpstreamError::found(class, message));
+        if body.trim_ascii().is_empty() {
+            return Err(found(Class::Empty, "the upstream's answer was empty"));
+        }
+        let text = std::str::from_utf8(body).ok();
+        let read = text.and_then(|text| Some((text, Members::read(text).ok()?)));
+        let Some((text, members)) = read else {
+            return Err(found(
+                Class::Malformed,
+                "the upstream's answer is not a JSON object",
+            ));
+        };
+        if let Some(error) = members
+            .error
+            .and_then(|error| UpstreamError::from_embedded(text, error))
+        {
+            return Err(Box::new(error));
+        }
+        if members.flat_error {
+            return Err(Box::new(UpstreamError::from_flat(text)));
+        }
+        let vectors = members.data.and_then(|data| vectors(text, data).ok()?);
+        let Some(vectors) = vectors.filter(|vectors| !vectors.is_empty()) else {
+            return Err(found(
+                Class::Malformed,
+                "the upstream's answer has no embeddings",
+            ));
+        };
+        Ok(Self {
+            usage: members
+                .usage
+                .and_then(|value| UsageReport::from_openai(text, value)),
+            count: vectors.len() as u64,
+            vectors,
+            models: members.models,
+        })
+    }
+
+    /// The body for the caller: with the public name in `model` where one is given, and with vectors of floats encoded
+    /// as base64 if that was asked for (CASES D10). Order and `index` stay. Without a change it is the body itself.
+    #[must_use]
+    pub fn patch(&self, body: &Bytes, public_model: Option<&str>, encoding: Encoding) -> Bytes {
+        let text = std::str::from_utf8(body).unwrap_or("");
+        let mut edits = Vec::new();
+        if let Some(name) = public_model {
+            let quoted = quote(name);
+            for span in &self.models {
+                if span.of(text) != quoted {
+                    edits.push(Edit::replace(*span, quoted.clone()));
+                }
+            }
+        }
+        if encoding == Encoding::Base64 {
+            for vector in &self.vectors {
+                if vector.kind == Kind::Array
+                    && let Ok(encoded) = encode(text, *vector)
+                {
+                    edits.push(Edit::replace(vector.span, encoded));
+                }
+            }
+        }
+        if edits.is_empty() {
+            body.clone()
+        } else {
+            splice(body, edits)
+        }
+    }
+}
+
+/// The top-level members that matter.
+#[derive(Default)]
+struct Members {
+    data: Option<Value>,
+    usage: Option<Value>,
+    error: Option<Value>,
+    flat_error: bool,
+    models: Vec<Span>,
+}
+
+impl Members {
+    fn read(text: &str) -> Result<Self, JsonError> {
+        let mut members = Self::default();
+        let mut cursor = Cursor::new(text);
+        cursor.enter_object()?;
+        let mut first = true;
+        while let Some(key) = cursor.next_key(&mut first)? {
+            let value = cursor.skip()?;
+            match &*key.decode(text) {
+                "data" => members.data = Some(value),
+                "usage" => members.usage = Some(value),
+                "error" => members.error = Some(value),
+                "object" => members.flat_error = value.span.of(text) == "\"error\"",
+                "model" if value.kind == Kind::String => members.models.push(value.span),
+                _ => {}
+            }
+        }
+        cursor.end()?;
+        Ok(members)
+    }
+}
+
+/// The value of each item's `embedding`; `None` when one has none.
+fn vectors(text: &str, data: Value) -> Result<Option<Vec<Value>>, JsonError> {
+    if data.kind != Kind::Array {
+        return Ok(None);
+    }
+    let mut cursor = Cursor::at_value(text, data);
+    let mut out = Vec::new();
+    cursor.enter_array()?;
+    let mut first = true;
+    while cursor.next_item(&mut first)? {
+        if cursor.kind()? != Kind::Object {
+            return Ok(None);
+        }
+        let mut vector = None;
+        cursor.enter_object()?;
+        let mut first = true;
+        while let Some(key) = cursor.next_key(&mut first)? {
+            let value = cursor.skip()?;
+            if key.decode(text) == "embedding" {
+                vector = Some(value);
+            }
+        }
+        match vector {
+            Some(vector) if matches!(vector.kind, Kind::Array | Kind::String) => out.push(vector),
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(out))
+}
+
+/// An array of numbers as a JSON string: base64 of little-endian `f32`.
+fn encode(text: &str, vector: Value) -> Result<String, JsonError> {
+    let mut bytes = Vec::new();
+    let mut cursor = Cursor::at_value(text, vector);
+    cursor.enter_array()?;
+    let mut first = true;
+    while cursor.next_item(&mut first)? {
+        let value = cursor.skip()?;
+        let number: f32 = value
+            .span
+            .of(text)
+            .parse()
+            .map_err(|_| JsonError::Invalid {
+                at: value.span.start,
+            })?;
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    Ok(format!("\"{}\"", STANDARD.encode(bytes)))
+}

@@ -1,0 +1,349 @@
+//! From what an upstream said to a class.
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::{Class, MAX_BODY, UpstreamError, bounded, delay};
+use crate::json::{Cursor, JsonError, Kind, Value, whole_number};
+use crate::usage::key_is;
+
+/// Codes and types (any case) that say that the account's money or plan is used up. They come as 402, 403 or 429.
+const QUOTA: &[&str] = &[
+    "insufficient_quota",
+    "billing_error",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "credit_balance_exhausted",
+    "enforced_spend_limit_reached",
+    "insufficient_balance",
+    "insufficient_credits",
+    "payment_required",
+];
+
+/// Codes and types that say that the content was refused by policy, whatever the status.
+const POLICY: &[&str] = &[
+    "content_filter",
+    "content_policy_violation",
+    "responsibleaipolicyviolation",
+    "moderation_blocked",
+    "cyber_policy_violation",
+];
+
+/// Codes that say that the request is too long for the model.
+const CONTEXT: &[&str] = &[
+    "context_length_exceeded",
+    "string_above_max_length",
+    "model_context_window_exceeded",
+];
+
+/// How upstreams without such a code put it (CASES C26). Compared in lower case, on 4xx only; all parts must occur.
+const CONTEXT_WORDS: &[&[&str]] = &[
+    &["maximum context length"],
+    &["context length", "exceed"],
+    &["context length", "longer than"],
+    &["context window", "exceed"],
+    &["context_length_exceeded"],
+    &["prompt is too long"],
+    &["input is too long"],
+    &["prompt contains", "tokens", "too large for model"],
+    &["input token", "exceed"],
+    &["tokens exceed", "limit"],
+    &["exceeds the maximum number of tokens"],
+    &["reduce the length of the messages"],
+    &["exceeds the available context size"],
+];
+
+/// Codes and types that stand for a status, for errors inside a 200, where the status says nothing.
+const IMPLIED: &[(&str, u16)] = &[
+    ("invalid_api_key", 401),
+    ("authentication_error", 401),
+    ("unauthenticated", 401),
+    ("permission_error", 403),
+    ("permission_denied", 403),
+    ("model_not_found", 404),
+    ("not_found_error", 404),
+    ("not_found", 404),
+    ("request_too_large", 413),
+    ("rate_limit_exceeded", 429),
+    ("rate_limit_error", 429),
+    ("rate_limited", 429),
+    ("too_many_requests", 429),
+    ("resource_exhausted", 429),
+    ("requests", 429),
+    ("tokens", 429),
+    ("slow_down", 503),
+    ("server_is_overloaded", 503),
+    ("service_unavailable_error", 503),
+    ("service_unavailable", 503),
+    ("engine_overloaded", 503),
+    ("unavailable", 503),
+    ("overloaded_error", 529),
+    ("overloaded", 529),
+    ("timeout", 504),
+    ("timeout_error", 504),
+    ("request_timeout", 504),
+    ("gateway_timeout", 504),
+    ("deadline_exceeded", 504),
+    ("server_error", 500),
+    ("internal_error", 500),
+    ("internal_server_error", 500),
+    ("api_error", 500),
+    ("bad_gateway", 502),
+    ("invalid_request_error", 400),
+    ("invalid_argument", 400),
+    ("badrequesterror", 400),
+];
+
+/// The fields of an error object.
+#[derive(Default)]
+struct Said {
+    message: Option<String>,
+    kind: Option<String>,
+    code: Option<String>,
+    param: Option<String>,
+    status: Option<u16>,
+    /// It has the shape that OpenAI's SDKs understand: an object with a string `message`.
+    proper: bool,
+}
+
+impl UpstreamError {
+    /// Classifies an answer whose HTTP status is no success. `now` resolves a `Retry-After` that is a date.
+    #[must_use]
+    pub fn from_http(status: u16, headers: &HeaderMap, body: &Bytes, now: SystemTime) -> Self {
+        let said = Said::from_body(body).unwrap_or_default();
+        let mut error = said.classified(Some(status));
+        error.retry_after = delay::retry_after(headers, now);
+        error.should_retry = match headers
+            .get("x-should-retry")
+            .map(http::HeaderValue::as_bytes)
+        {
+            Some(b"true") => Some(true),
+            Some(b"false") => Some(false),
+            _ => None,
+        };
+        error.body = (error.body.is_some() && body.len() <= MAX_BODY).then(|| body.clone());
+        error
+    }
+
+    /// Classifies an error object that came inside a success: `body` is the whole JSON text, `error` the value of its
+    /// `error` field (SPEC FWD-5, CASES C4). `None` when that value says that there is no error (`null`, `false`, `""`,
+    /// `{}`).
+    #[must_use]
+    pub fn from_embedded(body: &str, error: Value) -> Option<Self> {
+        let empty = match error.kind {
+            Kind::Null => true,
+            Kind::Bool => error.span.of(body) == "false",
+            Kind::Number => false,
+            Kind::String => error.text().is_none_or(|text| text.is_empty()),
+            Kind::Object | Kind::Array => {
+                let inside = error.span.of(body);
+                inside
+                    .get(1..inside.len() - 1)
+                    .is_none_or(|inside| inside.trim().is_empty())
+            }
+        };
+        if empty {
+            return None;
+        }
+        let mut said = Said::default();
+        if said.read_error(body, error).is_err() {
+            said = Said::default();
+        }
+        let mut error = said.classified(None);
+        error.body = (error.body.is_some() && body.len() <= MAX_BODY)
+            .then(|| Bytes::copy_from_slice(body.as_bytes()));
+        Some(error)
+    }
+
+    /// Classifies a flat error object (`{"object":"error","message",…}`, or the data of an `event: error`).
+    #[must_use]
+    pub fn from_flat(body: &str) -> Self {
+        let mut said = Said::default();
+        let whole = Cursor::new(body).skip();
+        if whole.is_ok_and(|value| said.read_error(body, value).is_err()) {
+            said = Said::default();
+        }
+        let mut error = said.classified(None);
+        error.body = None;
+        error
+    }
+}
+
+impl Said {
+    /// Reads an HTTP error body; `None` when it is not JSON (a load balancer's HTML).
+    fn from_body(body: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(body).ok()?;
+        let mut cursor = Cursor::new(text);
+        let whole = cursor.skip().ok()?;
+        cursor.end().ok()?;
+        let mut said = Self::default();
+        let mut nested = false;
+        if whole.kind == Kind::Object {
+            let mut members = Cursor::at_value(text, whole);
+            members.enter_object().ok()?;
+            let mut first = true;
+            while let Some(key) = members.next_key(&mut first).ok()? {
+                let value = members.skip().ok()?;
+                if key_is(text, key, "error") && matches!(value.kind, Kind::Object | Kind::String) {
+                    nested = true;
+                    said.read_error(text, value).ok()?;
+                }
+            }
+        }
+        if !nested {
+            said.read_error(text, whole).ok()?;
+            said.proper = false;
+        }
+        Some(said)
+    }
+
+    fn read_error(&mut self, text: &str, error: Value) -> Result<(), JsonError> {
+        if let Some(message) = error.text() {
+            self.message = Some(bounded(&message.decode(text)));
+            return Ok(());
+        }
+        if error.kind != Kind::Object {
+            return Ok(());
+        }
+        let mut cursor = Cursor::at_value(text, error);
+        cursor.enter_object()?;
+        let mut first = true;
+        while let Some(key) = cursor.next_key(&mut first)? {
+            let value = cursor.skip()?;
+            let word = || value.text().map(|word| bounded(&word.decode(text)));
+            let number = || match value.kind {
+                Kind::Number => whole_number(value.span.of(text)),
+                _ => None,
+            };
+            match &*key.decode(text) {
+                "message" | "detail" => {
+                    self.proper |= value.kind == Kind::String;
+                    self.message = word().or(self.message.take());
+                }
+                "type" => self.kind = word(),
+                "param" => self.param = word(),
+                "code" | "error_code" => {
+                    self.code = word().or_else(|| number().map(|n| n.to_string()));
+                    self.status = number().and_then(as_status).or(self.status);
+                }
+                // Google's compatible endpoints put a word here, others the number
+                "status" | "status_code" => {
+                    self.status = number().and_then(as_status).or(self.status);
+                    self.kind = self.kind.take().or_else(word);
+                }
+                // Azure nests the policy's own code
+                "innererror" | "metadata" if value.kind == Kind::Object => {
+                    let mut inner = Self::default();
+                    inner.read_flat_code(text, value)?;
+                    if inner
+                        .code
+                        .as_deref()
+                        .is_some_and(|code| is_one_of(code, POLICY))
+                    {
+                        self.code = inner.code;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_flat_code(&mut self, text: &str, value: Value) -> Result<(), JsonError> {
+        let mut cursor = Cursor::at_value(text, value);
+        cursor.enter_object()?;
+        let mut first = true;
+        while let Some(key) = cursor.next_key(&mut first)? {
+            let value = cursor.skip()?;
+            if key_is(text, key, "code") {
+                self.code = value.text().map(|word| bounded(&word.decode(text)));
+            }
+        }
+        Ok(())
+    }
+
+    fn says(&self, words: &[&str]) -> bool {
+        [&self.code, &self.kind]
+            .into_iter()
+            .flatten()
+            .any(|word| is_one_of(word, words))
+    }
+
+    fn implied_status(&self) -> Option<u16> {
+        let find = |word: &Option<String>| {
+            let word = word.as_deref()?;
+            let known = IMPLIED
+                .iter()
+                .find(|(name, _)| name.eq_ignore_ascii_case(word))
+                .map(|(_, status)| *status);
+            known.or_else(|| word.parse().ok().and_then(as_status))
+        };
+        find(&self.code).or_else(|| find(&self.kind))
+    }
+
+    fn too_long(&self) -> bool {
+        if self.says(CONTEXT) {
+            return true;
+        }
+        let Some(message) = self.message.as_deref().map(str::to_ascii_lowercase) else {
+            return false;
+        };
+        CONTEXT_WORDS
+            .iter()
+            .any(|parts| parts.iter().all(|part| message.contains(part)))
+    }
+
+    /// `http` is the status of an answer that is no success; without it, what the error itself says counts.
+    fn classified(self, http: Option<u16>) -> UpstreamError {
+        let status = http.or(self.status).or_else(|| self.implied_status());
+        let class = self.class(status);
+        UpstreamError {
+            class,
+            status,
+            body: self.proper.then(Bytes::new),
+            code: self.code,
+            kind: self.kind,
+            message: self.message,
+            param: self.param,
+            retry_after: None,
+            should_retry: None,
+        }
+    }
+
+    fn class(&self, status: Option<u16>) -> Class {
+        let request = matches!(status, Some(400 | 413 | 422) | None);
+        if request && self.too_long() {
+            return Class::ContextLength;
+        }
+        if self.says(POLICY) && !matches!(status, Some(401 | 402 | 429 | 500..)) {
+            return Class::ContentPolicy;
+        }
+        if matches!(status, Some(402 | 403 | 429) | None) && self.says(QUOTA) {
+            return Class::Quota;
+        }
+        match status {
+            Some(401) => Class::Unauthorized,
+            Some(402) => Class::Quota,
+            Some(403) => Class::Forbidden,
+            Some(404) => Class::NotFound,
+            Some(408 | 504) => Class::Timeout,
+            Some(429) => Class::RateLimited,
+            Some(503 | 529) => Class::Overloaded,
+            Some(400..=499) => Class::Request,
+            Some(500..=599) | None => Class::Server,
+            Some(_) => Class::Unexpected,
+        }
+    }
+}
+
+fn as_status(number: u64) -> Option<u16> {
+    u16::try_from(number)
+        .ok()
+        .filter(|status| (400..600).contains(status))
+}
+
+fn is_one_of(word: &str, words: &[&str]) -> bool {
+    words.iter().any(|known| known.eq_ignore_ascii_case(word))
+}

@@ -1,0 +1,292 @@
+use std::time::SystemTime;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use proptest::prelude::*;
+
+use super::*;
+use crate::json::Cursor;
+
+fn http(status: u16, body: &str) -> UpstreamError {
+    http_with(status, &[], body)
+}
+
+fn http_with(status: u16, headers: &[(&'static str, &str)], body: &str) -> UpstreamError {
+    let headers: HeaderMap = headers
+        .iter()
+        .map(|(k, v)| {
+            (
+                HeaderName::from_static(k),
+                HeaderValue::from_str(v).unwrap(),
+            )
+        })
+        .collect();
+    UpstreamError::from_http(
+        status,
+        &headers,
+        &Bytes::copy_from_slice(body.as_bytes()),
+        SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777),
+    )
+}
+
+fn embedded(body: &str) -> Option<UpstreamError> {
+    let mut cursor = Cursor::new(body);
+    cursor.enter_object().unwrap();
+    cursor.next_key(&mut true).unwrap();
+    UpstreamError::from_embedded(body, cursor.skip().unwrap())
+}
+
+fn openai(code: &str) -> String {
+    format!(r#"{{"error":{{"message":"m","type":"t","param":null,"code":"{code}"}}}}"#)
+}
+
+#[test]
+fn the_status_decides() {
+    for (status, class, blame, wire) in [
+        (301, Class::Unexpected, Blame::Host, 502),
+        (401, Class::Unauthorized, Blame::Account, 503),
+        (402, Class::Quota, Blame::Account, 503),
+        (403, Class::Forbidden, Blame::Account, 503),
+        (408, Class::Timeout, Blame::Host, 504),
+        (429, Class::RateLimited, Blame::AccountModel, 429),
+        (500, Class::Server, Blame::Host, 502),
+        (502, Class::Server, Blame::Host, 502),
+        (503, Class::Overloaded, Blame::Host, 502),
+        (504, Class::Timeout, Blame::Host, 504),
+        (529, Class::Overloaded, Blame::Host, 502),
+    ] {
+        let error = http(status, &openai("whatever"));
+        assert_eq!(
+            (error.class, error.class.blame()),
+            (class, blame),
+            "{status}"
+        );
+        assert_eq!(error.class.wire().0, wire, "{status}");
+        assert!(
+            error.class.retryable() && error.for_caller().is_none(),
+            "{status}"
+        );
+    }
+}
+
+#[test]
+fn the_callers_own_mistakes_go_back_as_they_are() {
+    for status in [400, 404, 409, 413, 415, 422, 424] {
+        let body = openai("x");
+        let error = http(status, &body);
+        assert_eq!(error.class.blame(), Blame::Request, "{status}");
+        let shown = error.for_caller().unwrap();
+        assert_eq!((shown.status, &*shown.body), (status, body.as_bytes()));
+    }
+}
+
+#[test]
+fn a_body_that_is_no_error_object_is_wrapped() {
+    for body in [
+        "<html>no</html>",
+        "",
+        "[1]",
+        r#"{"detail":"bad field"}"#,
+        r#"{"error":"bad field"}"#,
+        r#"{"error":{"m":1}}"#,
+    ] {
+        let shown = http(422, body).for_caller().unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&shown.body).unwrap();
+        assert_eq!(json["error"]["type"], "invalid_request_error", "{body}");
+        assert_eq!(json["error"]["code"], "invalid_request", "{body}");
+        assert!(json["error"]["message"].is_string(), "{body}");
+        if body.contains("bad field") {
+            assert_eq!(json["error"]["message"], "bad field");
+        }
+    }
+}
+
+#[test]
+fn money_gone_is_told_from_a_rate_limit_by_its_code() {
+    for code in [
+        "insufficient_quota",
+        "billing_hard_limit_reached",
+        "credit_balance_exhausted",
+        "enforced_spend_limit_reached",
+    ] {
+        let error = http(429, &openai(code));
+        assert_eq!(error.class, Class::Quota, "{code}");
+        assert_eq!(error.class.wire(), (503, "upstream_credentials_exhausted"));
+    }
+    assert_eq!(
+        http(429, &openai("rate_limit_exceeded")).class,
+        Class::RateLimited
+    );
+}
+
+#[test]
+fn a_refused_content_is_not_a_refused_account() {
+    assert_eq!(
+        http(403, &openai("content_policy_violation")).class,
+        Class::ContentPolicy
+    );
+    let azure = r#"{"error":{"message":"filtered","code":"content_filter","innererror":{"code":"ResponsibleAIPolicyViolation"}}}"#;
+    let error = http(400, azure);
+    assert_eq!(error.class, Class::ContentPolicy);
+    assert_eq!(error.for_caller().unwrap().status, 400);
+}
+
+#[test]
+fn a_context_that_is_too_long_is_known_by_its_words() {
+    let words = [
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+        "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+        "input tokens exceed the configured limit of 8192 tokens",
+        "prompt is too long: 9000 tokens > 8192 maximum",
+        "The input token count (9000) exceeds the maximum number of tokens allowed (8192).",
+        "Your request exceeds the context window of this model: it will exceed it by 5",
+    ];
+    for message in words {
+        for status in [400, 413, 422] {
+            let body =
+                serde_json::json!({"error": {"message": message, "type": "x", "code": null}})
+                    .to_string();
+            let error = http(status, &body);
+            assert_eq!(error.class, Class::ContextLength, "{message}");
+            let shown = error.for_caller().unwrap();
+            let json: serde_json::Value = serde_json::from_slice(&shown.body).unwrap();
+            assert_eq!((shown.status, shown.code), (400, "context_length_exceeded"));
+            assert_eq!(json["error"]["code"], "context_length_exceeded");
+            assert_eq!(json["error"]["type"], "invalid_request_error");
+            assert_eq!(json["error"]["message"], message);
+        }
+        let inside = serde_json::json!({"error": {"message": message}}).to_string();
+        assert_eq!(
+            embedded(&inside).unwrap().class,
+            Class::ContextLength,
+            "{message}"
+        );
+    }
+    let proper = openai("context_length_exceeded");
+    assert_eq!(
+        http(400, &proper).for_caller().unwrap().body,
+        proper.as_bytes()
+    );
+    assert_eq!(
+        http(
+            429,
+            r#"{"error":{"message":"input tokens exceed the limit per minute"}}"#
+        )
+        .class,
+        Class::RateLimited
+    );
+    assert_eq!(http(400, &openai("invalid_value")).class, Class::Request);
+}
+
+#[test]
+fn an_error_inside_a_success_counts_like_its_status() {
+    for (body, class) in [
+        (r#"{"error":{"message":"x","code":502}}"#, Class::Server),
+        (
+            r#"{"error":{"message":"x","code":"429"}}"#,
+            Class::RateLimited,
+        ),
+        (
+            r#"{"error":{"message":"x","type":"rate_limit_error","code":"rate_limit_exceeded"}}"#,
+            Class::RateLimited,
+        ),
+        (
+            r#"{"error":{"message":"x","type":"invalid_request_error","code":"invalid_api_key"}}"#,
+            Class::Unauthorized,
+        ),
+        (
+            r#"{"error":{"message":"x","type":"overloaded_error"}}"#,
+            Class::Overloaded,
+        ),
+        (
+            r#"{"error":{"message":"x","type":"invalid_request_error","code":null}}"#,
+            Class::Request,
+        ),
+        (
+            r#"{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"x"}}"#,
+            Class::Request,
+        ),
+        (
+            r#"{"error":{"message":"x","type":"insufficient_quota"}}"#,
+            Class::Quota,
+        ),
+        (r#"{"error":{"message":"something"}}"#, Class::Server),
+        (r#"{"error":"something"}"#, Class::Server),
+        (r#"{"error":true}"#, Class::Server),
+    ] {
+        assert_eq!(embedded(body).unwrap().class, class, "{body}");
+    }
+    for none in [
+        r#"{"error":null}"#,
+        r#"{"error":false}"#,
+        r#"{"error":""}"#,
+        r#"{"error":{ }}"#,
+    ] {
+        assert_eq!(embedded(none), None, "{none}");
+    }
+    let flat = UpstreamError::from_flat(r#"{"object":"error","message":"busy","code":503}"#);
+    assert_eq!(
+        (flat.class, flat.message.as_deref()),
+        (Class::Overloaded, Some("busy"))
+    );
+}
+
+#[test]
+fn delays_are_read_in_every_form() {
+    let delay = |headers: &[(&'static str, &str)]| http_with(429, headers, "").retry_after;
+    let secs = |s: f64| Some(Duration::from_secs_f64(s));
+    assert_eq!(delay(&[("retry-after", "2")]), secs(2.0));
+    assert_eq!(delay(&[("retry-after", "0.25")]), secs(0.25));
+    assert_eq!(
+        delay(&[("retry-after", "9"), ("retry-after-ms", "200")]),
+        secs(0.2)
+    );
+    assert_eq!(
+        delay(&[("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT")]),
+        secs(30.0)
+    );
+    assert_eq!(
+        delay(&[("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT")]),
+        secs(0.0)
+    );
+    assert_eq!(delay(&[("retry-after", "-1")]), None);
+    assert_eq!(delay(&[("retry-after", "soon")]), None);
+    assert_eq!(delay(&[("retry-after", "NaN")]), None);
+    assert_eq!(delay(&[("retry-after", "1e300")]), Some(MAX_RETRY_AFTER));
+    let limits = [
+        ("x-ratelimit-remaining-requests", "0"),
+        ("x-ratelimit-reset-requests", "1m3.5s"),
+        ("x-ratelimit-remaining-tokens", "5"),
+        ("x-ratelimit-reset-tokens", "6h"),
+    ];
+    assert_eq!(delay(&limits), secs(63.5));
+    assert_eq!(
+        http_with(429, &[("x-should-retry", "false")], "").should_retry,
+        Some(false)
+    );
+}
+
+#[test]
+fn our_own_errors_have_openais_form() {
+    let body = render_openai("rate_limit_exceeded", 429, "slow \"down\"\n", Some("model"));
+    assert_eq!(
+        &*body,
+        br#"{"error":{"message":"slow \"down\"\n","type":"rate_limit_error","param":"model","code":"rate_limit_exceeded"}}"#
+    );
+    assert_eq!(
+        &*render_openai_event("upstream_failed", 502, "gone"),
+        b"data: {\"error\":{\"message\":\"gone\",\"type\":\"server_error\",\"param\":null,\"code\":\"upstream_failed\"}}\n\n"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_answer_makes_it_panic_and_what_is_shown_is_json(status in any::<u16>(), body in prop::collection::vec(any::<u8>(), 0..80),
+                                                          value in "[ -~]{0,20}") {
+        let mut headers = HeaderMap::new();
+        headers.insert("retry-after", HeaderValue::from_str(&value).unwrap());
+        let error = UpstreamError::from_http(status, &headers, &Bytes::from(body), SystemTime::UNIX_EPOCH);
+        if let Some(shown) = error.for_caller() {
+            prop_assert!(serde_json::from_slice::<serde_json::Value>(&shown.body).is_ok());
+        }
+    }
+}

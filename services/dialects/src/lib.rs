@@ -1,0 +1,30 @@
+//! The wire dialects that callers and upstreams speak: event streams, requests, answers, usage, errors, headers.
+//!
+//! Everything here is pure: no IO, no clock, no tasks, no runtime. Bytes come in, bytes and facts go out. What need not
+//! change is passed on as the bytes that came (SPEC FWD-1): requests and answers are never re-serialised, only patched
+//! at byte ranges that [`json`] finds in one validating pass.
+//!
+//! A dialect is a folder ([`chat`], [`embeddings`]) with its request, its answer and its stream; what they share
+//! ([`sse`], [`json`], [`usage`], [`error`], [`headers`]) lies beside them and knows none of them.
+//!
+//! This crate does not choose accounts, does not count tokens, does not price anything and does not know SPEC ERR-1's
+//! closed code set: it takes and gives wire codes as strings.
+#![cfg_attr(
+    test,
+    expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")
+)]
+
+pub mod chat;
+pub mod embeddings;
+pub mod error;
+pub mod headers;
+pub mod json;
+mod request;
+pub mod sse;
+mod text;
+pub mod usage;
+
+pub use error::{Class, UpstreamError};
+pub use request::RequestError;
+pub use text::TextBuffer;
+pub use usage::{Usage, UsageReport, UsageSource};
