@@ -1,8 +1,6 @@
 //! Generated gRPC types of every Switchboard service, the descriptor set and the closed set of error reasons.
 //!
 //! No logic lives here. Building needs no `protoc`. Services meet through these clients and servers alone.
-#![expect(missing_docs, reason = "generated code carries the protos' own comments")]
-#![expect(clippy::all, reason = "generated code is not ours to style")]
 
 /// The serialized `FileDescriptorSet` of all protos, for reflection and for proto3 JSON.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/switchboard.bin"));

@@ -196,7 +196,7 @@ pub mod duration {
             ("m", 60_000),
             ("s", 1_000),
         ] {
-            if millis > 0 && millis % size == 0 {
+            if millis > 0 && millis.is_multiple_of(size) {
                 return format!("{}{unit}", millis / size);
             }
         }
