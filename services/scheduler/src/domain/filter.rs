@@ -1,0 +1,275 @@
+//! Which targets may serve a request (SCHED-2): one named test each, all of them asked, so that every choice can be explained.
+//!
+//! The model's own state is no filter here: a request for a model that is not active never gets this far.
+
+use switchboard_common::ids::AccountName;
+use switchboard_proto::common::v1::Dialect;
+
+use super::supply::{AccountStatus, Capabilities, Group, Model, Target, upstream_dialect};
+
+/// A test, in the order in which they are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Filter {
+    /// The caller's group may use the account.
+    Group = 0,
+    /// The model has what the request needs.
+    Capability = 1,
+    /// The account can be asked for the caller's dialect.
+    Dialect = 2,
+    /// The account takes requests.
+    Enabled = 3,
+    /// The target is not drained.
+    Weight = 4,
+    /// Neither account nor target rests.
+    Cooldown = 5,
+}
+
+impl Filter {
+    /// All, in order.
+    pub const ALL: [Self; 6] = [
+        Self::Group,
+        Self::Capability,
+        Self::Dialect,
+        Self::Enabled,
+        Self::Weight,
+        Self::Cooldown,
+    ];
+
+    /// As explanations write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Group => "group",
+            Self::Capability => "capability",
+            Self::Dialect => "dialect",
+            Self::Enabled => "enabled",
+            Self::Weight => "weight",
+            Self::Cooldown => "cooldown",
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// The supply side of the caller's group.
+#[derive(Clone, Copy, Debug)]
+pub enum Membership<'a> {
+    /// The caller has no group: every account serves.
+    All,
+    /// The group of this version.
+    Of(&'a Group),
+    /// The caller's group is not in this version: no account serves it.
+    Unknown(&'a str),
+}
+
+impl Membership<'_> {
+    fn admits(self, account: &AccountName) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(group) => group
+                .accounts
+                .as_ref()
+                .is_none_or(|accounts| accounts.contains(account)),
+            Self::Unknown(_) => false,
+        }
+    }
+}
+
+/// What a request asks of a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// What it wants to use.
+    pub model: &'a Model,
+    /// The caller's group.
+    pub group: Membership<'a>,
+    /// The caller's dialect.
+    pub dialect: Dialect,
+    /// What it needs.
+    pub needs: Capabilities,
+    /// Unix milliseconds.
+    pub now_ms: i64,
+}
+
+/// How a target did in all tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcomes(u8);
+
+impl Outcomes {
+    const ALL: u8 = (1 << Filter::ALL.len()) - 1;
+
+    /// Whether it may serve.
+    #[must_use]
+    pub fn pass(self) -> bool {
+        self.0 == Self::ALL
+    }
+
+    /// Whether it passed one test.
+    #[must_use]
+    pub fn passed(self, filter: Filter) -> bool {
+        self.0 & filter.bit() != 0
+    }
+
+    /// Whether it would serve, if it did not rest.
+    #[must_use]
+    pub fn only_rests(self) -> bool {
+        self.0 == Self::ALL & !Filter::Cooldown.bit()
+    }
+}
+
+/// Asks all tests. `rests_until_ms` is the target's own and its account's later end of rest ([`rests_until_ms`]).
+#[must_use]
+pub fn outcomes(ask: &Ask<'_>, target: &Target, rests_until_ms: i64) -> Outcomes {
+    let mut passed = 0;
+    for (filter, pass) in [
+        (Filter::Group, ask.group.admits(&target.account.name)),
+        (Filter::Capability, capable(ask)),
+        (Filter::Dialect, reachable(ask, target)),
+        (Filter::Enabled, enabled(target)),
+        (Filter::Weight, weighted(target)),
+        (Filter::Cooldown, rested(ask.now_ms, rests_until_ms)),
+    ] {
+        if pass {
+            passed |= filter.bit();
+        }
+    }
+    Outcomes(passed)
+}
+
+/// Whether the model declares all that the request needs; one that declares nothing is not checked.
+#[must_use]
+pub fn capable(ask: &Ask<'_>) -> bool {
+    ask.model
+        .capabilities
+        .is_none_or(|has| has.cover(ask.needs))
+}
+
+/// Whether the account can be asked for the caller's dialect.
+#[must_use]
+pub fn reachable(ask: &Ask<'_>, target: &Target) -> bool {
+    upstream_dialect(ask.dialect, target.account.dialects).is_some()
+}
+
+/// Whether the account takes requests.
+#[must_use]
+pub fn enabled(target: &Target) -> bool {
+    target.account.status == AccountStatus::Active
+}
+
+/// Whether the target is not drained.
+#[must_use]
+pub fn weighted(target: &Target) -> bool {
+    target.weight > 0
+}
+
+/// Whether a rest is over.
+#[must_use]
+pub fn rested(now_ms: i64, rests_until_ms: i64) -> bool {
+    rests_until_ms <= now_ms
+}
+
+/// Why a target failed a test, for people.
+#[must_use]
+pub fn detail(filter: Filter, ask: &Ask<'_>, target: &Target, rests_until_ms: i64) -> String {
+    match filter {
+        Filter::Group => match ask.group {
+            Membership::Unknown(name) => format!("group {name} is not in the catalogue"),
+            Membership::Of(group) => format!("not an account of group {}", group.name),
+            Membership::All => String::new(),
+        },
+        Filter::Capability => "the model lacks what the request needs".to_owned(),
+        Filter::Dialect => format!("does not speak {}", ask.dialect.as_str_name()),
+        Filter::Enabled => match target.account.status {
+            AccountStatus::Draining => "draining".to_owned(),
+            _ => "disabled".to_owned(),
+        },
+        Filter::Weight => "weight 0".to_owned(),
+        Filter::Cooldown => {
+            let why = [Some(&target.account.known.rest), target.known.as_ref().map(|k| &k.rest)]
+                .into_iter()
+                .flatten()
+                .max_by_key(|rest| rest.until_ms())
+                .and_then(|rest| rest.why());
+            let left = u64::try_from(rests_until_ms - ask.now_ms).unwrap_or(0);
+            format!(
+                "{} for {} s more",
+                why.map_or("cooling down", |why| why.text()),
+                left.div_ceil(1_000)
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        choice::rests_until_ms,
+        fixture::{self, ask},
+        known::Why,
+    };
+
+    fn failed(ask: &Ask<'_>, target: &Target) -> Vec<&'static str> {
+        let outcomes = outcomes(ask, target, rests_until_ms(target, None));
+        Filter::ALL
+            .into_iter()
+            .filter(|filter| !outcomes.passed(*filter))
+            .map(Filter::name)
+            .collect()
+    }
+
+    #[test]
+    fn a_good_target_passes_all() {
+        let model = fixture::model(vec![fixture::target("a", 0, 1)]);
+        assert!(failed(&ask(&model), &model.targets[0]).is_empty());
+    }
+
+    #[test]
+    fn each_test_fails_for_its_own_reason() {
+        let mut account = fixture::account("a");
+        account.status = AccountStatus::Draining;
+        let mut model = fixture::model(vec![fixture::target_of(account, 0, 0)]);
+        model.capabilities = Some(Capabilities(0b01));
+        model.targets[0].account.known.rest.hold(5_000, Why::Overloaded);
+        let group = fixture::group(Some(&["b"]));
+        let ask = Ask {
+            group: Membership::Of(&group),
+            dialect: Dialect::OpenaiEmbeddings,
+            needs: Capabilities(0b10),
+            now_ms: 2_500,
+            ..ask(&model)
+        };
+        let target = &model.targets[0];
+        assert_eq!(
+            failed(&ask, target),
+            ["group", "capability", "dialect", "enabled", "weight", "cooldown"]
+        );
+        assert_eq!(detail(Filter::Enabled, &ask, target, 5_000), "draining");
+        assert_eq!(
+            detail(Filter::Cooldown, &ask, target, 5_000),
+            "overloaded for 3 s more"
+        );
+    }
+
+    #[test]
+    fn a_rest_is_over_at_its_end() {
+        let model = fixture::model(vec![fixture::target("a", 0, 1)]);
+        let target = &model.targets[0];
+        target.known.as_ref().unwrap().rest.hold(5_000, Why::RateLimited);
+        let at = |now_ms| outcomes(&Ask { now_ms, ..ask(&model) }, target, rests_until_ms(target, None));
+        assert!(at(4_999).only_rests());
+        assert!(at(5_000).pass());
+    }
+
+    #[test]
+    fn a_group_that_the_version_does_not_have_is_served_by_nobody() {
+        let model = fixture::model(vec![fixture::target("a", 0, 1)]);
+        let ask = Ask {
+            group: Membership::Unknown("gone"),
+            ..ask(&model)
+        };
+        assert_eq!(failed(&ask, &model.targets[0]), ["group"]);
+    }
+}

@@ -1,0 +1,223 @@
+//! What one catalogue version offers, compiled for look-ups whose cost does not grow with it (PERF-4).
+//!
+//! A [`Supply`] never changes: a request pins one and keeps it (ROUTE-1). It points at [`Known`] cells, which do change and are
+//! shared by all versions: what is known of an account's load and health is no part of a version.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use switchboard_common::ids::{AccountName, GroupName, ModelName};
+use switchboard_proto::{common::v1::Dialect, scheduler::v1::CatalogueSnapshot};
+
+use super::{
+    draw::Policy,
+    known::{AccountKnown, TargetKnown},
+    limits::Ceilings,
+    score::Weights,
+};
+
+/// A set of dialects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DialectSet(u32);
+
+impl DialectSet {
+    /// The set with one more.
+    #[must_use]
+    pub fn with(self, dialect: Dialect) -> Self {
+        Self(self.0 | (1 << (dialect as i32 as u32 & 31)))
+    }
+
+    /// Whether it holds the dialect.
+    #[must_use]
+    pub fn has(self, dialect: Dialect) -> bool {
+        self.0 & (1 << (dialect as i32 as u32 & 31)) != 0
+    }
+}
+
+impl FromIterator<Dialect> for DialectSet {
+    fn from_iter<I: IntoIterator<Item = Dialect>>(dialects: I) -> Self {
+        dialects.into_iter().fold(Self::default(), Self::with)
+    }
+}
+
+/// The dialect in which an account that speaks `spoken` is asked for a caller's `asked`: the same one. A translation widens
+/// this here, once the forwarder has it.
+#[must_use]
+pub fn upstream_dialect(asked: Dialect, spoken: DialectSet) -> Option<Dialect> {
+    spoken.has(asked).then_some(asked)
+}
+
+/// A set of capabilities, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities(pub u32);
+
+impl Capabilities {
+    /// Whether everything in `needed` is in here.
+    #[must_use]
+    pub fn cover(self, needed: Self) -> bool {
+        needed.0 & !self.0 == 0
+    }
+}
+
+/// Whether an account takes requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccountStatus {
+    /// It does.
+    Active,
+    /// It finishes what runs.
+    Draining,
+    /// It does not.
+    Disabled,
+}
+
+/// One upstream identity, with all that an attempt needs to know.
+#[derive(Debug)]
+pub struct Account {
+    /// Its name.
+    pub name: AccountName,
+    /// `openai`, `anthropic`, …
+    pub provider: &'static str,
+    /// Whether it takes requests.
+    pub status: AccountStatus,
+    /// Slots; absent: not limited.
+    pub concurrency: Option<u64>,
+    /// Its own rate limits.
+    pub limits: Ceilings,
+    /// Soft preference, lower is preferred.
+    pub priority: u32,
+    /// What it speaks.
+    pub dialects: DialectSet,
+    /// The final URL of each dialect it speaks.
+    pub urls: HashMap<Dialect, String>,
+    /// Whether its address may be private.
+    pub allow_private_address: bool,
+    /// Header name and format of the credential; absent: none is needed.
+    pub credential: Option<(String, String)>,
+    /// The longest cooldown; zero: never cooled.
+    pub cooldown_max: Duration,
+    /// What is known of it now.
+    pub known: Arc<AccountKnown>,
+}
+
+/// One way to serve a model.
+#[derive(Debug)]
+pub struct Target {
+    /// Through whom.
+    pub account: Arc<Account>,
+    /// The model's name there; absent: as the caller gets it.
+    pub upstream_model: Option<ModelName>,
+    /// 0 serves first.
+    pub tier: u32,
+    /// Its part of the tier's traffic; 0 drains it.
+    pub weight: u32,
+    /// What is known of it now; absent where the upstream's name is the caller's.
+    pub known: Option<Arc<TargetKnown>>,
+    /// Version and unit cost of its cost sheet; absent where the upstream's name is the caller's, or nothing is known.
+    pub cost: Option<Cost>,
+}
+
+impl Target {
+    /// The model's name upstream, for a caller's name.
+    #[must_use]
+    pub fn upstream_model<'a>(&'a self, public_model: &'a str) -> &'a str {
+        self.upstream_model
+            .as_ref()
+            .map_or(public_model, ModelName::as_str)
+    }
+}
+
+/// A cost sheet, as far as choosing needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Billing's version of the sheet.
+    pub version: u64,
+    /// Nano-USD of a million input and a million output tokens together: what targets are compared by.
+    pub unit_nanos: i64,
+}
+
+/// Where a model's requests wait when all is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueRule {
+    /// So many at most.
+    pub depth: u32,
+    /// So long at most.
+    pub wait: Duration,
+}
+
+/// Time limits of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptTimeouts {
+    /// Until connected.
+    pub connect: Duration,
+    /// Until the first byte.
+    pub first_byte: Duration,
+    /// Between bytes.
+    pub idle: Duration,
+}
+
+/// What callers name.
+#[derive(Debug)]
+pub struct Model {
+    /// Its name, or its pattern's text.
+    pub name: ModelName,
+    /// Whether callers may use it.
+    pub active: bool,
+    /// What it can do; absent: not checked.
+    pub capabilities: Option<Capabilities>,
+    /// Who serves it.
+    pub targets: Vec<Target>,
+    /// Its own limits.
+    pub limits: Ceilings,
+    /// Where its requests wait; absent: nowhere.
+    pub queue: Option<QueueRule>,
+    /// Time limits of its attempts.
+    pub timeouts: AttemptTimeouts,
+}
+
+/// Supply side of a product.
+#[derive(Debug)]
+pub struct Group {
+    /// Its name.
+    pub name: GroupName,
+    /// Accounts that serve it; absent: all.
+    pub accounts: Option<HashSet<AccountName>>,
+    /// How targets are drawn.
+    pub policy: Policy,
+    /// What counts in the score.
+    pub weights: Weights,
+}
+
+/// One catalogue version.
+#[derive(Debug, Default)]
+pub struct Supply {
+    /// Its number; 0: the empty catalogue before the first.
+    pub version: u64,
+    /// Models by their catalogue names.
+    pub models: HashMap<ModelName, Arc<Model>>,
+    /// Groups by name.
+    pub groups: HashMap<GroupName, Arc<Group>>,
+    /// Accounts by name.
+    pub accounts: HashMap<AccountName, Arc<Account>>,
+    /// Models that an account serves.
+    pub models_of: HashMap<AccountName, Vec<Arc<Model>>>,
+    /// Cost sheets by account and upstream model.
+    pub costs: HashMap<(AccountName, ModelName), Cost>,
+    /// What forwarders are told of it.
+    pub announced: CatalogueSnapshot,
+}
+
+impl Supply {
+    /// The cost of an upstream model at an account.
+    #[must_use]
+    pub fn cost(&self, target: &Target, public_model: &ModelName) -> Option<Cost> {
+        if target.upstream_model.is_some() || self.costs.is_empty() {
+            return target.cost;
+        }
+        self.costs
+            .get(&(target.account.name.clone(), public_model.clone()))
+            .copied()
+    }
+}
