@@ -15,7 +15,7 @@ use std::{
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Request, Response};
 use tonic::{Code, Status, body::Body};
-use tower::{BoxError, Service};
+use tower::Service;
 use tracing::Instrument as _;
 
 use super::{
@@ -53,10 +53,10 @@ where
     S::Future: Send + 'static,
 {
     type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+    type Error = Status;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Status>> + Send>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
         self.server
             .poll_ready(context)
             .map_err(|never| match never {})

@@ -26,7 +26,7 @@ pub use token::ServiceTokens;
 pub type Rpc = tower::util::BoxCloneSyncService<
     http::Request<tonic::body::Body>,
     http::Response<tonic::body::Body>,
-    tower::BoxError,
+    tonic::Status,
 >;
 
 /// Largest message in either direction, bytes: a 32 MiB body and what stands around it.

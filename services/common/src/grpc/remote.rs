@@ -24,7 +24,7 @@ use tonic::{
     body::Body,
     transport::{Channel, Endpoint},
 };
-use tower::{BoxError, Service, ServiceExt as _};
+use tower::{Service, ServiceExt as _};
 
 use super::{GrpcConfig, Role, Rpc, ServiceTokens, context::inject_trace, token::HEADER};
 
@@ -153,10 +153,10 @@ impl Remote {
 
 impl Service<Request<Body>> for Remote {
     type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+    type Error = Status;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Status>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
         Poll::Ready(Ok(()))
     }
 
@@ -181,7 +181,7 @@ impl Service<Request<Body>> for Remote {
                 }
                 Err(error) => {
                     if !never_left(&error) {
-                        return Err(error.into());
+                        return Err(Status::from_error(error.into()));
                     }
                     *peers[index].passed_over_until.lock() = Some(Instant::now() + PASS_OVER);
                     let mut status = Status::unavailable("peer cannot be reached");

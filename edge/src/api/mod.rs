@@ -1,0 +1,191 @@
+//! The public routes. One file a vendor's dialects; nothing here reads a body.
+
+mod openai;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderValue, Response, header},
+    routing::any,
+};
+use bytes::Bytes;
+use switchboard_common::{
+    clock::SharedClock,
+    error::{Failure, Reason},
+    grpc::continue_trace,
+    ids::RequestId,
+};
+use switchboard_dialects::headers::passes_to_upstream;
+use switchboard_proto::{
+    common::v1::Dialect,
+    inference::v1::{Header, RelayHead},
+};
+use tracing::Instrument as _;
+
+use crate::{
+    Config,
+    admin::{self, Admins},
+    body::{self, Budget},
+    caller, error,
+    observed::Observed,
+    relay::Forwarders,
+    response,
+};
+
+/// What every route needs.
+#[derive(Clone)]
+pub(crate) struct Edge {
+    pub(crate) config: Arc<Config>,
+    pub(crate) clock: SharedClock,
+    pub(crate) forwarders: Forwarders,
+    pub(crate) admins: Admins,
+    pub(crate) budget: Budget,
+    pub(crate) observed: Observed,
+}
+
+/// One endpoint of one dialect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Endpoint {
+    /// Bounded metric label.
+    pub(crate) route: &'static str,
+    pub(crate) dialect: Dialect,
+    /// Whether a body is expected.
+    pub(crate) has_body: bool,
+}
+
+/// All routes.
+pub(crate) fn router(edge: Edge) -> Router {
+    openai::routes()
+        .route("/{service}/{method}", any(admin::pass))
+        .fallback(unknown)
+        .with_state(edge)
+}
+
+/// Answers one request: reads what the edge may read, relays the rest. `resource` is the path's own id, if it has one.
+pub(crate) async fn serve(
+    edge: Edge,
+    endpoint: Endpoint,
+    resource: String,
+    request: Request,
+) -> Response<Body> {
+    let arrived_us = edge.clock.now_us();
+    let id = RequestId::generate(arrived_us / 1_000).to_string();
+    let span = tracing::info_span!(
+        target: "trace",
+        "http",
+        otel.name = endpoint.route,
+        otel.kind = "server",
+        http.route = endpoint.route,
+        request_id = %id,
+        http.response.status_code = tracing::field::Empty,
+    );
+    continue_trace(&span, request.headers());
+    let observed = edge.observed.clone();
+    let mut response = relay(edge, endpoint, resource, request, arrived_us, &id)
+        .instrument(span.clone())
+        .await
+        .unwrap_or_else(|failure| error::respond(&failure));
+    span.record("http.response.status_code", response.status().as_u16());
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert("x-request-id", id);
+    }
+    observed.answered(endpoint.route, response.status().as_u16());
+    response
+}
+
+async fn relay(
+    edge: Edge,
+    endpoint: Endpoint,
+    resource: String,
+    request: Request,
+    arrived_us: i64,
+    id: &str,
+) -> Result<Response<Body>, Failure> {
+    let Some(in_flight) = edge.observed.enter(edge.config.requests_in_flight) else {
+        return Err(Failure::new(
+            Reason::Unavailable,
+            "this gateway has as many requests in flight as it may; try again shortly",
+        )
+        .retry_after(std::time::Duration::from_secs(1)));
+    };
+    let (parts, body) = request.into_parts();
+    let connection = parts
+        .extensions
+        .get::<ConnectInfo<SocketAddr>>()
+        .map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |info| info.0.ip());
+    let (body, _share) = if endpoint.has_body {
+        let (bytes, share) = body::read(body, &parts.headers, &edge.config, &edge.budget)
+            .await?
+            .into_parts();
+        (bytes, Some(share))
+    } else {
+        (Bytes::new(), None)
+    };
+    let head = RelayHead {
+        dialect: endpoint.dialect.into(),
+        request_id: id.to_owned(),
+        client_request_id: caller::client_request_id(&parts.headers),
+        credential: caller::credential(&parts.headers, &parts.uri),
+        peer: caller::peer(connection, &parts.headers, &edge.config.trusted_proxies).to_string(),
+        headers: parts
+            .headers
+            .iter()
+            .filter(|(name, _)| passes_to_upstream(name))
+            .map(|(name, value)| Header {
+                name: name.as_str().to_owned(),
+                value: Bytes::copy_from_slice(value.as_bytes()),
+            })
+            .collect(),
+        resource,
+        content_length: Some(body.len() as u64),
+        tags: caller::tags(&parts.headers),
+        hops: caller::hops(&parts.headers),
+        arrived_us,
+    };
+    let begun = edge.forwarders.relay(head, body).await?;
+    Ok(response::respond(begun, in_flight))
+}
+
+/// A path that is none of ours.
+async fn unknown(State(edge): State<Edge>, request: Request) -> Response<Body> {
+    let failure = Failure::new(
+        Reason::NotFound,
+        format!(
+            "there is no {} {}; see the API's reference for the paths",
+            request.method(),
+            printable(request.uri().path())
+        ),
+    );
+    refuse(&edge, &failure)
+}
+
+/// A path of ours with another method.
+pub(crate) fn wrong_method(edge: &Edge, allowed: &'static str) -> Response<Body> {
+    let failure = Failure::new(
+        Reason::MethodNotAllowed,
+        format!("this path takes {allowed} only"),
+    );
+    let mut response = refuse(edge, &failure);
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
+fn refuse(edge: &Edge, failure: &Failure) -> Response<Body> {
+    let mut response = error::respond(failure);
+    let id = RequestId::generate(edge.clock.now_ms()).to_string();
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert("x-request-id", id);
+    }
+    edge.observed.answered("other", response.status().as_u16());
+    response
+}
+
+/// A stranger's path, short enough for a message. Percent-coding keeps it printable.
+fn printable(path: &str) -> String {
+    path.chars().take(100).collect()
+}

@@ -1,0 +1,343 @@
+//! A request's body, decoded from its content coding, within bounds of size, of time and of all bodies together.
+
+use std::{
+    io,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
+use axum::{
+    body::Body,
+    http::{HeaderMap, header},
+};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use http_body_util::BodyExt as _;
+use switchboard_common::error::{Failure, Reason};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio_util::io::StreamReader;
+
+use crate::Config;
+
+/// All bodies of the process, bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Budget(Arc<AtomicU64>);
+
+impl Budget {
+    /// Bytes held now.
+    pub(crate) fn held(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A body and its share of the budget.
+pub(crate) struct Held {
+    pub(crate) bytes: Bytes,
+    share: Share,
+}
+
+impl Held {
+    /// Splits off the bytes; the share lives on with the second half.
+    pub(crate) fn into_parts(self) -> (Bytes, Share) {
+        (self.bytes, self.share)
+    }
+}
+
+/// A share of the budget; given back when dropped.
+pub(crate) struct Share {
+    budget: Budget,
+    bytes: u64,
+}
+
+impl Share {
+    fn grow(&mut self, bytes: u64, total: u64) -> Result<(), Failure> {
+        let before = self.budget.0.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+        if before.saturating_add(bytes) > total {
+            return Err(Failure::new(
+                Reason::Unavailable,
+                "too many request bodies are being read at once; try again shortly",
+            )
+            .retry_after(std::time::Duration::from_secs(1)));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Reads the whole body.
+pub(crate) async fn read(
+    body: Body,
+    headers: &HeaderMap,
+    config: &Config,
+    budget: &Budget,
+) -> Result<Held, Failure> {
+    let declared = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|length| length > config.body_limit) {
+        return Err(too_large(config.body_limit));
+    }
+    let share = Share {
+        budget: budget.clone(),
+        bytes: 0,
+    };
+    let codings = codings(headers)?;
+    if codings.is_empty() {
+        return plain(body, config, share).await;
+    }
+    let limit = config.body_timeout;
+    let pieces = http_body_util::BodyDataStream::new(body);
+    let pieces = tokio_stream::StreamExt::timeout(pieces, limit)
+        .map(|piece| match piece {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(_)) => Err(io::Error::from(io::ErrorKind::ConnectionAborted)),
+            Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+        })
+        .boxed();
+    let mut reader: Box<dyn AsyncRead + Send + Unpin> = Box::new(StreamReader::new(pieces));
+    // The last coding was applied last: it comes off first.
+    for coding in codings.into_iter().rev() {
+        let inner = tokio::io::BufReader::new(reader);
+        reader = match coding {
+            Coding::Gzip => {
+                let mut decoder = GzipDecoder::new(inner);
+                decoder.multiple_members(true);
+                Box::new(decoder)
+            }
+            Coding::Deflate => Box::new(ZlibDecoder::new(inner)),
+            Coding::Brotli => Box::new(BrotliDecoder::new(inner)),
+            Coding::Zstd => Box::new(ZstdDecoder::new(inner)),
+        };
+    }
+    coded(reader, config, share).await
+}
+
+async fn plain(body: Body, config: &Config, mut share: Share) -> Result<Held, Failure> {
+    let mut body = pin!(body);
+    let mut first: Option<Bytes> = None;
+    let mut rest = BytesMut::new();
+    let mut length = 0_u64;
+    loop {
+        let frame = tokio::time::timeout(config.body_timeout, body.frame())
+            .await
+            .map_err(|_| too_slow())?;
+        let Some(frame) = frame else { break };
+        let frame = frame.map_err(|_| {
+            Failure::new(
+                Reason::InvalidRequest,
+                "the request's body could not be read",
+            )
+        })?;
+        let Ok(piece) = frame.into_data() else {
+            continue;
+        };
+        length += piece.len() as u64;
+        if length > config.body_limit {
+            return Err(too_large(config.body_limit));
+        }
+        share.grow(piece.len() as u64, config.bodies_total)?;
+        // One piece, which is the usual body, is passed on without a copy.
+        match first.take() {
+            None if rest.is_empty() => first = Some(piece),
+            None => rest.extend_from_slice(&piece),
+            Some(before) => {
+                rest.reserve(before.len() + piece.len());
+                rest.extend_from_slice(&before);
+                rest.extend_from_slice(&piece);
+            }
+        }
+    }
+    Ok(Held {
+        bytes: first.unwrap_or_else(|| rest.freeze()),
+        share,
+    })
+}
+
+async fn coded(
+    mut reader: Box<dyn AsyncRead + Send + Unpin>,
+    config: &Config,
+    mut share: Share,
+) -> Result<Held, Failure> {
+    let mut bytes = BytesMut::new();
+    loop {
+        bytes.reserve(16 * 1024);
+        let read = reader.read_buf(&mut bytes).await.map_err(|error| {
+            if error.kind() == io::ErrorKind::TimedOut {
+                too_slow()
+            } else {
+                Failure::new(
+                    Reason::InvalidRequest,
+                    "the request's body does not decode as its content-encoding says",
+                )
+            }
+        })?;
+        if read == 0 {
+            break;
+        }
+        if bytes.len() as u64 > config.body_limit {
+            return Err(too_large(config.body_limit));
+        }
+        share.grow(read as u64, config.bodies_total)?;
+    }
+    Ok(Held {
+        bytes: bytes.freeze(),
+        share,
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Failure> {
+    let mut codings = Vec::new();
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let text = value.to_str().unwrap_or("?");
+        for name in text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+        {
+            codings.push(match name.to_ascii_lowercase().as_str() {
+                "identity" => continue,
+                "gzip" | "x-gzip" => Coding::Gzip,
+                "deflate" => Coding::Deflate,
+                "br" => Coding::Brotli,
+                "zstd" => Coding::Zstd,
+                _ => {
+                    return Err(Failure::new(
+                        Reason::UnsupportedEncoding,
+                        "content-encoding is not supported; send gzip, deflate, br, zstd or none",
+                    ));
+                }
+            });
+        }
+    }
+    if codings.len() > 2 {
+        return Err(Failure::new(
+            Reason::UnsupportedEncoding,
+            "more than two content codings are not supported",
+        ));
+    }
+    Ok(codings)
+}
+
+fn too_large(limit: u64) -> Failure {
+    Failure::new(
+        Reason::BodyTooLarge,
+        format!("the request's body is larger than {limit} bytes, the limit of this gateway"),
+    )
+}
+
+fn too_slow() -> Failure {
+    Failure::new(
+        Reason::InvalidRequest,
+        "the request's body came too slowly; send it again",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use async_compression::tokio::write::{BrotliEncoder, GzipEncoder, ZlibEncoder, ZstdEncoder};
+    use axum::http::HeaderValue;
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    fn encoded(coding: &'static str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
+        headers
+    }
+
+    async fn compress(coding: &str, text: &[u8]) -> Vec<u8> {
+        macro_rules! with {
+            ($encoder:ident) => {{
+                let mut encoder = $encoder::new(Vec::new());
+                encoder.write_all(text).await.unwrap();
+                encoder.shutdown().await.unwrap();
+                encoder.into_inner()
+            }};
+        }
+        match coding {
+            "gzip" => with!(GzipEncoder),
+            "deflate" => with!(ZlibEncoder),
+            "br" => with!(BrotliEncoder),
+            _ => with!(ZstdEncoder),
+        }
+    }
+
+    #[tokio::test]
+    async fn every_coding_is_decoded_and_the_budget_is_given_back() {
+        let budget = Budget::default();
+        for coding in ["gzip", "deflate", "br", "zstd"] {
+            let body = compress(coding, b"{\"model\":\"m\"}").await;
+            let held = read(
+                Body::from(body),
+                &encoded(coding),
+                &Config::default(),
+                &budget,
+            )
+            .await
+            .unwrap();
+            assert_eq!(&held.bytes[..], b"{\"model\":\"m\"}", "{coding}");
+            assert_eq!(budget.held(), 13);
+            drop(held);
+            assert_eq!(budget.held(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_expands_beyond_the_limit_is_refused_while_it_expands() {
+        let config = Config {
+            body_limit: 1_000_000,
+            ..Config::default()
+        };
+        let bomb = compress("gzip", &vec![b' '; 50_000_000]).await;
+        assert!(bomb.len() < 100_000);
+        let budget = Budget::default();
+        let refused = read(Body::from(bomb), &encoded("gzip"), &config, &budget).await;
+        let failure = refused.err().unwrap();
+        assert_eq!(failure.reason, Reason::BodyTooLarge);
+        assert!(failure.message.contains("1000000"));
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_unknown_coding_and_a_lying_one_are_refused_clearly() {
+        let (config, budget) = (Config::default(), Budget::default());
+        let refused = read(Body::from("x"), &encoded("lzma"), &config, &budget).await;
+        assert_eq!(refused.err().unwrap().reason, Reason::UnsupportedEncoding);
+        let refused = read(Body::from("{}"), &encoded("gzip"), &config, &budget).await;
+        assert_eq!(refused.err().unwrap().reason, Reason::InvalidRequest);
+    }
+
+    #[tokio::test]
+    async fn the_budget_of_all_bodies_is_kept() {
+        let config = Config {
+            bodies_total: 10,
+            ..Config::default()
+        };
+        let budget = Budget::default();
+        let none = HeaderMap::new();
+        let first = read(Body::from("12345678"), &none, &config, &budget).await;
+        assert!(first.is_ok());
+        let second = read(Body::from("123"), &none, &config, &budget).await;
+        assert_eq!(second.err().unwrap().reason, Reason::Unavailable);
+        assert_eq!(budget.held(), 8);
+    }
+}

@@ -1,0 +1,144 @@
+//! What the edge reads of a caller: its key's place, its address, its own ids. None of it is trusted further than said.
+
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, Uri, header};
+use ipnet::IpNet;
+
+/// Longest text of a caller's own that is kept with a request, bytes.
+const KEPT: usize = 256;
+const TAGS: usize = 1_024;
+
+/// The API key, from wherever the SDKs of the field put it. Empty: none was given.
+pub(crate) fn credential(headers: &HeaderMap, uri: &Uri) -> String {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let bearer = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+    bearer
+        .or_else(|| text("x-api-key"))
+        .or_else(|| text("api-key"))
+        .or_else(|| text("x-goog-api-key"))
+        .or_else(|| {
+            uri.query()?
+                .split('&')
+                .find_map(|pair| pair.strip_prefix("key="))
+        })
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// The caller's address: the connection's, or what a trusted proxy says of it.
+pub(crate) fn peer(connection: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+    let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
+    let mut peer = connection.to_canonical();
+    if !is_trusted(&peer) {
+        return peer;
+    }
+    let hops = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|hop| hop.trim().parse::<IpAddr>());
+    // From the right: each trusted proxy vouches for the one before it.
+    for hop in hops.collect::<Vec<_>>().into_iter().rev() {
+        let Ok(hop) = hop else { break };
+        peer = hop.to_canonical();
+        if !is_trusted(&peer) {
+            break;
+        }
+    }
+    peer
+}
+
+/// What the caller calls its request: kept for search, never a key of anything (OBS-4).
+pub(crate) fn client_request_id(headers: &HeaderMap) -> String {
+    ["x-client-request-id", "x-request-id"]
+        .iter()
+        .find_map(|name| printable(headers, name, KEPT))
+        .unwrap_or_default()
+}
+
+/// `x-switchboard-tags`.
+pub(crate) fn tags(headers: &HeaderMap) -> String {
+    printable(headers, "x-switchboard-tags", TAGS).unwrap_or_default()
+}
+
+/// `x-switchboard-hops`: how many Switchboards the request went through.
+pub(crate) fn hops(headers: &HeaderMap) -> u32 {
+    match headers.get("x-switchboard-hops") {
+        None => 0,
+        // Whoever garbles the loop guard is treated as a loop.
+        Some(value) => value
+            .to_str()
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(u32::MAX),
+    }
+}
+
+fn printable(headers: &HeaderMap, name: &str, most: usize) -> Option<String> {
+    let text = headers.get(name)?.to_str().ok()?;
+    (!text.is_empty()).then(|| text.chars().take(most).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| {
+                (
+                    axum::http::HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_key_is_found_in_each_place() {
+        let none = Uri::from_static("/v1/models");
+        for pair in [
+            ("authorization", "Bearer k1"),
+            ("authorization", "bearer  k1"),
+            ("x-api-key", "k1"),
+            ("api-key", "k1"),
+            ("x-goog-api-key", "k1"),
+        ] {
+            assert_eq!(credential(&headers(&[pair]), &none), "k1", "{pair:?}");
+        }
+        let query = Uri::from_static("/v1/models?a=b&key=k1");
+        assert_eq!(credential(&headers(&[]), &query), "k1");
+        assert_eq!(
+            credential(&headers(&[("authorization", "Basic k1")]), &none),
+            ""
+        );
+    }
+
+    #[test]
+    fn only_a_trusted_proxy_may_say_who_the_caller_is() {
+        let trusted = ["10.0.0.0/8".parse().unwrap()];
+        let forged = headers(&[("x-forwarded-for", "1.1.1.1, 2.2.2.2, 10.0.0.9")]);
+        let stranger: IpAddr = "9.9.9.9".parse().unwrap();
+        let proxy: IpAddr = "10.0.0.1".parse().unwrap();
+        let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
+        assert_eq!(peer(stranger, &forged, &trusted), stranger);
+        let named: IpAddr = "2.2.2.2".parse().unwrap();
+        assert_eq!(peer(proxy, &forged, &trusted), named);
+        assert_eq!(peer(mapped, &forged, &trusted), named);
+        assert_eq!(
+            peer(proxy, &headers(&[("x-forwarded-for", "junk")]), &trusted),
+            proxy
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! Connections: accepted within a bound, served over HTTP/1.1 and HTTP/2, ended gently.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{Router, body::Body, extract::ConnectInfo, http::Request};
+use hyper::body::Incoming;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+};
+use switchboard_common::lifecycle::Lifecycle;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
+use tower::Service as _;
+
+use crate::{Config, observed::Observed};
+
+/// Accepts until the lifecycle stops, then lets what runs finish until it is killed.
+pub(crate) async fn accept(
+    listener: TcpListener,
+    router: Router,
+    config: Arc<Config>,
+    observed: Observed,
+    lifecycle: Lifecycle,
+) {
+    let places = Arc::new(Semaphore::new(config.connections));
+    let builder = builder(&config);
+    let graceful = GracefulShutdown::new();
+    let (stopping, killed) = (lifecycle.stopping(), lifecycle.killed());
+    loop {
+        let place = tokio::select! {
+            () = stopping.cancelled() => break,
+            place = Arc::clone(&places).acquire_owned() => place,
+        };
+        let accepted = tokio::select! {
+            () = stopping.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, mostly: a pause lets some come back.
+                tracing::warn!(%error, "connection cannot be accepted");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let connection = serve(&builder, stream, peer, router.clone());
+        let connection = graceful.watch(connection);
+        let counted = observed.connected();
+        let killed = killed.clone();
+        lifecycle.spawn("http connection", async move {
+            // Callers break connections as they please; that is no failure of ours.
+            tokio::select! {
+                _ = connection => {}
+                () = killed.cancelled() => {}
+            }
+            drop((counted, place));
+        });
+    }
+    drop(listener);
+    tokio::select! {
+        () = graceful.shutdown() => {}
+        () = killed.cancelled() => {}
+    }
+}
+
+fn builder(config: &Config) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(config.header_timeout)
+        .max_headers(config.header_count)
+        .max_buf_size(config.header_bytes.max(64 * 1024))
+        .keep_alive(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(config.header_bytes).unwrap_or(u32::MAX))
+        .initial_stream_window_size(256 * 1024)
+        .initial_connection_window_size(16 * 1024 * 1024)
+        .max_concurrent_streams(1_000)
+        .keep_alive_interval(std::time::Duration::from_secs(30))
+        .keep_alive_timeout(std::time::Duration::from_secs(20));
+    builder
+}
+
+fn serve(
+    builder: &auto::Builder<TokioExecutor>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+) -> impl Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>>
++ hyper_util::server::graceful::GracefulConnection<
+    Error = Box<dyn std::error::Error + Send + Sync>,
+> + use<> {
+    // Each event is a write of its own: waiting to fill a segment would delay every token.
+    let _ = stream.set_nodelay(true);
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(peer));
+        // A router is always ready.
+        router.clone().call(request)
+    });
+    builder
+        .serve_connection_with_upgrades(TokioIo::new(stream), service)
+        .into_owned()
+}
