@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::amount::{Amount, Multiplier, Percent};
-use crate::decode::{record, word_or, words};
 use crate::dialect::Dialect;
 use crate::duration::Duration;
 use crate::limits::{Limits, Window};
 use crate::models::Unsupported;
+use crate::notation::{record, word_or, words};
 use crate::prices::Price;
 use crate::scalar::{Range, SecretRef};
 

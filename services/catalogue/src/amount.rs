@@ -4,7 +4,8 @@
 
 use std::fmt;
 
-use crate::decode::{Scalar, Unreadable, decode_scalar, serde_text};
+use crate::decode::{Scalar, Unreadable};
+use crate::notation::{decode_scalar, serde_text};
 
 /// Nano-USD in one USD.
 pub const NANOS_PER_USD: i64 = 1_000_000_000;

@@ -1,12 +1,14 @@
 //! The whole catalogue, and how it is read.
 
 use crate::accounts::{Account, OauthProvider};
-use crate::decode::{Decode, record};
+use crate::decode::Decode;
 use crate::diagnostic::{Diagnostic, Path, Problems};
 use crate::groups::{Group, Subscription};
 use crate::limits::LimitProfile;
 use crate::models::{Defaults, Model};
+use crate::notation::record;
 use crate::prices::PriceList;
+use crate::scalar::SecretRef;
 use crate::tenants::Tenant;
 use crate::{no_effect, tree, validate};
 
@@ -49,6 +51,39 @@ impl Default for Catalogue {
     /// A catalogue with nothing in it.
     fn default() -> Self {
         Self::fallback()
+    }
+}
+
+impl Catalogue {
+    /// What the scheduler needs: everything but tenants, the references to credentials taken out, so that a change of
+    /// either makes no new version of the supply side. It still passes [`Catalogue::check`].
+    pub fn supply(&self) -> Self {
+        let mut supply = Self {
+            tenants: Vec::new(),
+            ..self.clone()
+        };
+        for account in &mut supply.accounts {
+            account.credential = account.credential.as_ref().map(|_| SecretRef::None);
+        }
+        supply
+    }
+
+    /// Validates a catalogue that did not come from a file of its own: what [`parse`] checks beyond the notation. Its
+    /// diagnostics have paths, and no lines.
+    ///
+    /// # Errors
+    /// All mistakes.
+    pub fn check(&self) -> Result<(), Vec<Diagnostic>> {
+        let root = tree::Node {
+            mark: tree::Mark::default(),
+            value: tree::Value::Null,
+        };
+        let mut errors = Problems::new("catalogue", &root);
+        validate::check(self, &mut errors, &mut Problems::new("catalogue", &root));
+        match errors.into_sorted() {
+            errors if errors.is_empty() => Ok(()),
+            errors => Err(errors),
+        }
     }
 }
 

@@ -92,6 +92,11 @@ impl fmt::Display for Path<'_> {
                     && key
                         .chars()
                         .all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+                let key = if key.starts_with("sk-") || key.len() > 200 {
+                    "…"
+                } else {
+                    key
+                };
                 match (parent, plain) {
                     (Path::Root, true) => f.write_str(key),
                     (parent, true) => write!(f, "{parent}.{key}"),
@@ -168,6 +173,40 @@ impl<'d> Problems<'d> {
             .filter(|&(at, c)| at > 0 && (c == '.' || c == '['))
             .any(|(at, _)| self.broken.contains(&path[..at]));
         above || self.broken.contains(path)
+    }
+
+    /// How many were reported.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Adds to what was reported at this very place since then that a word would do as well.
+    pub(crate) fn or_word(&mut self, since: usize, at: &Path<'_>, word: &str) {
+        let Some(new) = self.list.get_mut(since..).filter(|new| !new.is_empty()) else {
+            return;
+        };
+        let path = at.to_string();
+        for diagnostic in new.iter_mut().filter(|diagnostic| diagnostic.path == path) {
+            diagnostic.fix.push_str(&format!(", or `{word}`"));
+        }
+    }
+
+    /// Whether something was reported at this place or inside it: then what was read there is not what was meant.
+    pub(crate) fn is_broken(&self, path: &Path<'_>) -> bool {
+        if self.broken.is_empty() {
+            return false;
+        }
+        let path = path.to_string();
+        self.broken.iter().any(|broken| {
+            broken
+                .strip_prefix(&path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    }
+
+    /// Whether something was reported at this very place.
+    pub(crate) fn is_broken_at(&self, path: &str) -> bool {
+        self.broken.contains(path)
     }
 
     pub(crate) fn root(&self) -> &'d Node<'d> {

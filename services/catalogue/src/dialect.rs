@@ -1,7 +1,7 @@
 //! The wire formats, by the names that catalogue, services and rows use for them.
 
 use crate::accounts::Provider;
-use crate::decode::words;
+use crate::notation::words;
 
 words! {
     /// A wire format that a caller or an upstream speaks.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::catalogue::Catalogue;
-use crate::decode::words;
+use crate::notation::words;
 use crate::tenants::Tenant;
 
 words! {

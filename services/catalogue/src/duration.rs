@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::amount::text_scalar;
-use crate::decode::{Scalar, Unreadable, decode_scalar, serde_text};
+use crate::decode::{Scalar, Unreadable};
+use crate::notation::{decode_scalar, serde_text};
 
 /// A duration in whole milliseconds, at most 3,650 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::amount::{Multiplier, Percent};
-use crate::decode::{record, words};
 use crate::limits::{Budget, GroupLimits, Window};
+use crate::notation::{record, words};
 use crate::scalar::Cidr;
 
 words! {

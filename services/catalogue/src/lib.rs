@@ -9,8 +9,6 @@
 //!
 //! It does not resolve secrets, read files, know the stores, or decide where a request goes.
 
-#![cfg_attr(test, expect(clippy::unwrap_used, reason = "tests fail by panicking"))]
-
 mod accounts;
 mod amount;
 mod catalogue;
@@ -25,6 +23,7 @@ mod limits;
 mod models;
 mod names;
 mod no_effect;
+mod notation;
 mod prices;
 mod reference;
 mod scalar;

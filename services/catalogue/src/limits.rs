@@ -1,8 +1,8 @@
 //! Limits, budgets and rolling quotas: the shapes that several sections share.
 
 use crate::amount::Amount;
-use crate::decode::{record, words};
 use crate::duration::Duration;
+use crate::notation::{record, words};
 
 record! {
     /// Limits on traffic; what is absent is not limited (FLOW-1, FLOW-2).

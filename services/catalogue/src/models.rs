@@ -1,10 +1,10 @@
 //! Public models: what callers may write in `model`, and which targets serve it (ROUTE-2).
 
 use crate::amount::{Multiplier, Percent};
-use crate::decode::{record, word_or, words};
 use crate::dialect::Dialect;
 use crate::duration::Duration;
 use crate::limits::Limits;
+use crate::notation::{record, word_or, words};
 use crate::prices::Price;
 
 words! {

@@ -55,9 +55,11 @@ const fn not(
     }
 }
 
-const SERVED: &[&str] = &["openai.chat", "openai.embeddings"];
-const NOT_SERVED: &str = "only openai.chat and openai.embeddings are served";
-const NO_ACCOUNT_BUDGET: &str = "only hour, day and month are counted";
+/// The dialects that this version serves.
+pub(crate) const SERVED: &[&str] = &["openai.chat", "openai.embeddings"];
+/// What to say of the others.
+pub(crate) const NOT_SERVED: &str = "only openai.chat and openai.embeddings are served";
+const NOT_COUNTED: &str = "only hour, day and month are counted";
 
 #[rustfmt::skip]
 const TABLE: &[NoEffect] = &[
@@ -87,11 +89,17 @@ const TABLE: &[NoEffect] = &[
     always("price_lists[].prices.NAME.from", "the sheet holds at once"),
     always("accounts[].costs.NAME.above", "the sheet holds whatever the length"),
     always("accounts[].costs.NAME.from", "the sheet holds at once"),
+    always("models[].price.per_image", "no dialect that counts images is served"),
+    always("models[].price.per_second", "no dialect that counts seconds is served"),
+    always("price_lists[].prices.NAME.per_image", "no dialect that counts images is served"),
+    always("price_lists[].prices.NAME.per_second", "no dialect that counts seconds is served"),
+    always("accounts[].costs.NAME.per_image", "no dialect that counts images is served"),
+    always("accounts[].costs.NAME.per_second", "no dialect that counts seconds is served"),
     not("groups[].class", &["standard"], "the group is served as standard"),
     always("groups[].share", "nothing is kept for the group"),
     is("groups[].billing", &["subscription"], "the group is billed by tokens"),
     always("groups[].minimum_margin", "no target is left out for its margin"),
-    is("groups[].budgets[].window", &["week", "total"], NO_ACCOUNT_BUDGET),
+    is("groups[].budgets[].window", &["week", "total"], NOT_COUNTED),
     is("groups[].budgets[].rolling", &["true"], "the window follows the calendar"),
     always("subscriptions", "nothing is sold in windows"),
     is("tenants[].request_id_is_idempotency_key", &["true"], "requests are not repeated from a kept answer"),
@@ -101,12 +109,12 @@ const TABLE: &[NoEffect] = &[
     not("tenants[].time_zone", &["UTC", "Etc/UTC"], "days and months begin in UTC"),
     always("tenants[].fallbacks", "there is no fallback"),
     always("tenants[].routes", "the tenant is served like all others"),
-    is("tenants[].budgets[].window", &["week", "total"], NO_ACCOUNT_BUDGET),
+    is("tenants[].budgets[].window", &["week", "total"], NOT_COUNTED),
     is("tenants[].budgets[].rolling", &["true"], "the window follows the calendar"),
-    is("tenants[].users[].budgets[].window", &["week", "total"], NO_ACCOUNT_BUDGET),
+    is("tenants[].users[].budgets[].window", &["week", "total"], NOT_COUNTED),
     is("tenants[].users[].budgets[].rolling", &["true"], "the window follows the calendar"),
     always("tenants[].apps", "apps cannot sign in"),
-    is("tenants[].keys[].budgets[].window", &["week", "total"], NO_ACCOUNT_BUDGET),
+    is("tenants[].keys[].budgets[].window", &["week", "total"], NOT_COUNTED),
     is("tenants[].keys[].budgets[].rolling", &["true"], "the window follows the calendar"),
     always("tenants[].keys[].unsupported", "all parameters pass through"),
 ];
@@ -189,6 +197,57 @@ fn used(node: &Node<'_>, at: &Path<'_>, entry: &NoEffect, warnings: &mut Problem
                 entry.instead
             ),
             "remove it, or leave it for a version that has it",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_names_a_key_of_the_language() {
+        let known: Vec<String> = crate::reference().iter().map(crate::Row::path).collect();
+        for entry in TABLE {
+            let path = entry.path.trim_end_matches("[]");
+            assert!(known.iter().any(|known| known == path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_has_its_effect_is_no_warning() {
+        let text = "
+accounts:
+  - {name: a, provider: openai, credential: none, concurrency: 5, transport: http, breaker: off, dialects: [openai.chat]}
+groups: [{name: g, class: standard, budgets: [{window: hour, amount: 1, rolling: false}]}]
+tenants: [{name: t, time_zone: UTC, log_content: false}]
+";
+        assert_eq!(crate::parse(text, "f").unwrap().warnings, []);
+    }
+
+    #[test]
+    fn a_warning_names_the_construct_its_place_and_what_happens_instead() {
+        let text = "
+accounts:
+  - name: a
+    provider: openai
+    credential: none
+    concurrency: auto
+tenants:
+  - name: t
+    budgets:
+      - {window: week, amount: 1}
+";
+        let warnings = crate::parse(text, "f").unwrap().warnings;
+        let shown: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "f:6:18: accounts[0].concurrency: `auto` has no effect in this version: its concurrency is not limited; \
+                 remove it, or leave it for a version that has it",
+                "f:10:18: tenants[0].budgets[0].window: `week` has no effect in this version: only hour, day and month \
+                 are counted; remove it, or leave it for a version that has it",
+            ]
         );
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::amount::Amount;
-use crate::decode::record;
+use crate::notation::record;
 use crate::scalar::Date;
 
 record! {

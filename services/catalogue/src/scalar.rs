@@ -7,8 +7,9 @@ use ipnet::IpNet;
 use time::{Date as CalendarDate, Month, OffsetDateTime, Time};
 
 use crate::amount::text_scalar;
-use crate::decode::{Decode, Scalar, Unreadable, decode_scalar, deserialize, serde_text};
+use crate::decode::{Decode, Scalar, Unreadable};
 use crate::diagnostic::{Path, Problems};
+use crate::notation::{decode_scalar, deserialize, serde_text};
 use crate::tree::Node;
 
 /// Where a secret is found. The catalogue never holds one itself (ROUTE-7).

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::amount::{Amount, Multiplier};
-use crate::decode::{record, words};
 use crate::limits::{Budget, Limits};
 use crate::models::Unsupported;
+use crate::notation::{record, words};
 use crate::scalar::{Cidr, Date, SecretRef};
 
 words! {

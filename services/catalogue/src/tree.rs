@@ -164,6 +164,14 @@ pub(crate) fn read<'a>(text: &'a str, file: &str) -> Result<Node<'a>, Diagnostic
         match event {
             Ok((event, span)) => builder.take(event, span)?,
             Err(error) => {
+                if let Some(mark) = tab_indent(text, error.marker().line()) {
+                    return Err(syntax(
+                        file,
+                        mark,
+                        "a tab indents this line".to_owned(),
+                        "indent with spaces",
+                    ));
+                }
                 return Err(syntax(
                     file,
                     Mark::of(error.marker()),
@@ -177,6 +185,25 @@ pub(crate) fn read<'a>(text: &'a str, file: &str) -> Result<Node<'a>, Diagnostic
         mark: Mark { line: 1, column: 1 },
         value: Value::Null,
     }))
+}
+
+/// The first tab that indents one of the lines around a mistake: the scanner complains elsewhere.
+fn tab_indent(text: &str, line: usize) -> Option<Mark> {
+    let first = line.saturating_sub(2);
+    text.lines()
+        .enumerate()
+        .skip(first)
+        .take(3)
+        .find_map(|(index, line)| {
+            let column = line
+                .find(|c: char| c != ' ')
+                .filter(|at| line[*at..].starts_with('\t'))?;
+            let number = |value: usize| u32::try_from(value + 1).unwrap_or(u32::MAX);
+            Some(Mark {
+                line: number(index),
+                column: number(column),
+            })
+        })
 }
 
 fn syntax(file: &str, mark: Mark, message: String, fix: &str) -> Diagnostic {

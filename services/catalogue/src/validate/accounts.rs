@@ -4,7 +4,10 @@ use std::collections::HashSet;
 
 use super::{Context, limits, positive, price, refer, unique, windows};
 use crate::accounts::{Account, Concurrency, OauthFlow, OauthProvider};
+use crate::decode::listed;
 use crate::diagnostic::{Path, Problems};
+use crate::dialect::Dialect;
+use crate::no_effect;
 use crate::url::BaseUrl;
 
 pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: &mut Problems<'_>) {
@@ -24,6 +27,7 @@ pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: 
         credential(context, account, &at, errors);
         numbers(account, &at, errors);
         language(account, &at, errors);
+        served(account, &at, warnings);
     }
     let list = root.key("oauth_providers");
     let providers = &context.catalogue.oauth_providers;
@@ -115,7 +119,8 @@ fn credential(context: &Context<'_>, account: &Account, at: &Path<'_>, errors: &
         let found = known.contains(oauth.provider.as_str());
         refer(
             &oauth.provider,
-            "an OAuth provider",
+            "oauth_providers",
+            "OAuth provider",
             known.iter().copied(),
             found,
             &oauth_at.key("provider"),
@@ -237,6 +242,27 @@ fn language(account: &Account, at: &Path<'_>, errors: &mut Problems<'_>) {
                 "write e.g. `$.error.code`",
             );
         }
+    }
+}
+
+/// An account that says nothing about its dialects and speaks none that this version serves.
+fn served(account: &Account, at: &Path<'_>, warnings: &mut Problems<'_>) {
+    let served = |dialect: &Dialect| no_effect::SERVED.contains(&dialect.as_str());
+    if account.dialects.is_none() && !account.dialects().iter().any(served) {
+        let names: Vec<&str> = account
+            .dialects()
+            .iter()
+            .map(|dialect| dialect.as_str())
+            .collect();
+        warnings.report(
+            &at.key("provider"),
+            format!(
+                "an account that speaks {} has no effect in this version: {}",
+                listed(&names),
+                no_effect::NOT_SERVED
+            ),
+            "remove it, or leave it for a version that has it",
+        );
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Context, budgets, group_limits, profile, unique, windows};
-use crate::decode::shown;
+use super::{Context, budgets, fit_name, group_limits, profile, unique, windows};
+use crate::decode::quoted;
 use crate::diagnostic::{Path, Problems};
 use crate::groups::{Class, Group};
+use crate::names::is_pattern;
 
 pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>) {
     let root = Path::Root;
@@ -68,6 +69,14 @@ fn one(context: &Context<'_>, group: &Group, at: &Path<'_>, errors: &mut Problem
     let names = at.key("names");
     for (own, model) in &group.names {
         let here = names.key(own);
+        fit_name(own, &here, errors);
+        if is_pattern(own) {
+            errors.report(
+                &here,
+                "a group's own name cannot be a pattern",
+                "write a name without `*`",
+            );
+        }
         if context.model(model, &here, errors).is_some()
             && context
                 .models
@@ -76,7 +85,7 @@ fn one(context: &Context<'_>, group: &Group, at: &Path<'_>, errors: &mut Problem
         {
             errors.report(
                 &here,
-                format!("the group does not offer {}", shown(model)),
+                format!("the group does not offer {}", quoted(model)),
                 "add it to the group's `models`",
             );
         }
@@ -176,7 +185,7 @@ fn shares(context: &Context<'_>, list: &Path<'_>, errors: &mut Problems<'_>) {
                     &at.key("share"),
                     format!(
                         "more than 100% of account {} is reserved",
-                        shown(&account.name)
+                        quoted(&account.name)
                     ),
                     "lower the shares of its groups",
                 );

@@ -12,18 +12,19 @@ use std::collections::{HashMap, HashSet};
 
 use crate::accounts::Account;
 use crate::catalogue::Catalogue;
-use crate::decode::{nearest, shown};
+use crate::decode::{listed, nearest, quoted};
 use crate::diagnostic::{Path, Problems};
+use crate::groups::Group;
 use crate::limits::{Budget, GroupLimits, LimitProfile, Limits, Window};
-use crate::names::NameIndex;
+use crate::names::{NameIndex, is_pattern, matches};
 use crate::prices::{Price, PriceList};
 
 /// The catalogue with look-ups by name.
 struct Context<'c> {
     catalogue: &'c Catalogue,
-    accounts: HashMap<&'c str, &'c Account>,
+    accounts: HashMap<&'c str, (usize, &'c Account)>,
     price_lists: HashMap<&'c str, &'c PriceList>,
-    groups: HashSet<&'c str>,
+    groups: HashMap<&'c str, &'c Group>,
     profiles: HashSet<&'c str>,
     subscriptions: HashSet<&'c str>,
     tenants: HashSet<&'c str>,
@@ -38,7 +39,8 @@ pub(crate) fn check(catalogue: &Catalogue, errors: &mut Problems<'_>, warnings: 
         accounts: catalogue
             .accounts
             .iter()
-            .map(|entry| (entry.name.as_str(), entry))
+            .enumerate()
+            .map(|(index, entry)| (entry.name.as_str(), (index, entry)))
             .collect(),
         price_lists: catalogue
             .price_lists
@@ -48,7 +50,7 @@ pub(crate) fn check(catalogue: &Catalogue, errors: &mut Problems<'_>, warnings: 
         groups: catalogue
             .groups
             .iter()
-            .map(|entry| entry.name.as_str())
+            .map(|entry| (entry.name.as_str(), entry))
             .collect(),
         profiles: catalogue
             .limit_profiles
@@ -98,7 +100,7 @@ fn unique<'c>(
         if !name.is_empty() && !seen.insert(name) {
             errors.report(
                 &at,
-                format!("the name {} is taken above", shown(name)),
+                format!("the name {} is taken above", quoted(name)),
                 "choose another name, or remove one of the two",
             );
         }
@@ -120,62 +122,69 @@ fn fit_name(name: &str, at: &Path<'_>, errors: &mut Problems<'_>) {
     }
 }
 
-/// Reports a name that leads nowhere.
+/// Reports a name that leads nowhere: not into `section`, whose entries are `what`.
 fn refer<'n>(
     name: &str,
+    section: &str,
     what: &str,
     known: impl IntoIterator<Item = &'n str>,
     found: bool,
     at: &Path<'_>,
     errors: &mut Problems<'_>,
 ) {
-    if found {
+    // Where the section itself was not understood nobody knows what would have been in it.
+    if found || name.is_empty() || errors.is_broken_at(section) {
         return;
     }
-    let fix = match nearest(name, known) {
+    let mut known: Vec<&str> = known
+        .into_iter()
+        .filter(|known| !known.is_empty())
+        .collect();
+    known.sort_unstable();
+    let fix = match nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("add {what} of this name, or correct the name"),
+        None if known.is_empty() => format!("add it to `{section}`"),
+        None if known.len() <= 8 => format!("known: {}; or add it to `{section}`", listed(&known)),
+        None => format!("correct the name, or add it to `{section}`"),
     };
-    errors.report(
-        at,
-        format!(
-            "there is no {} {}",
-            what.trim_start_matches("an ").trim_start_matches("a "),
-            shown(name)
-        ),
-        fix,
-    );
+    errors.report(at, format!("there is no {what} {}", quoted(name)), fix);
 }
 
 impl<'c> Context<'c> {
     fn account(&self, name: &str, at: &Path<'_>, errors: &mut Problems<'_>) {
+        let found = self.accounts.contains_key(name);
         refer(
             name,
-            "an account",
+            "accounts",
+            "account",
             self.accounts.keys().copied(),
-            self.accounts.contains_key(name),
+            found,
             at,
             errors,
         );
     }
 
     fn price_list(&self, name: &str, at: &Path<'_>, errors: &mut Problems<'_>) {
+        let found = self.price_lists.contains_key(name);
         refer(
             name,
-            "a price list",
+            "price_lists",
+            "price list",
             self.price_lists.keys().copied(),
-            self.price_lists.contains_key(name),
+            found,
             at,
             errors,
         );
     }
 
     fn group(&self, name: &str, at: &Path<'_>, errors: &mut Problems<'_>) {
+        let found = self.groups.contains_key(name);
         refer(
             name,
-            "a group",
-            self.groups.iter().copied(),
-            self.groups.contains(name),
+            "groups",
+            "group",
+            self.groups.keys().copied(),
+            found,
             at,
             errors,
         );
@@ -187,23 +196,25 @@ impl<'c> Context<'c> {
         let known = self.catalogue.models.iter().flat_map(|model| {
             std::iter::once(model.name.as_str()).chain(model.aliases.iter().map(String::as_str))
         });
-        refer(name, "a model", known, found.is_some(), at, errors);
+        refer(name, "models", "model", known, found.is_some(), at, errors);
         found.map(|found| found.index)
     }
 
     /// A model, or a pattern that stands for at least one.
     fn model_or_pattern(&self, name: &str, at: &Path<'_>, errors: &mut Problems<'_>) {
-        if !crate::names::is_pattern(name) {
+        if !is_pattern(name) {
             self.model(name, at, errors);
             return;
         }
-        let some = self.catalogue.models.iter().any(|model| {
-            crate::names::matches(name, &model.name) || crate::names::matches(&model.name, name)
-        });
-        if !some {
+        let some = self
+            .catalogue
+            .models
+            .iter()
+            .any(|model| matches(name, &model.name) || matches(&model.name, name));
+        if !some && !errors.is_broken_at("models") {
             errors.report(
                 at,
-                format!("the pattern {} stands for no model", shown(name)),
+                format!("the pattern {} stands for no model", quoted(name)),
                 "correct it, or add a model of this kind",
             );
         }
@@ -217,7 +228,7 @@ fn positive(fields: &[(&str, Option<u64>)], at: &Path<'_>, errors: &mut Problems
             errors.report(
                 &at.key(key),
                 format!("`{key}` is 0: nothing would pass"),
-                "write at least 1, or leave the key out for no limit",
+                "write at least 1, or leave the key out",
             );
         }
     }

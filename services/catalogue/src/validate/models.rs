@@ -1,9 +1,9 @@
 //! Models and price lists.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{Context, fit_name, limits, positive, price, refer, unique};
-use crate::decode::shown;
+use crate::decode::{listed, quoted};
 use crate::diagnostic::{Path, Problems};
 use crate::dialect::Dialect;
 use crate::models::{Canary, Capability, Model, Queue, Target, WarningAction};
@@ -86,7 +86,7 @@ fn names(context: &Context<'_>, list: &Path<'_>, errors: &mut Problems<'_>) {
                     &at,
                     format!(
                         "the name {} is taken by another model or alias",
-                        shown(alias)
+                        quoted(alias)
                     ),
                     "choose another alias, or remove it",
                 );
@@ -133,7 +133,7 @@ fn one(
             &at.key("tokenizer"),
             format!(
                 "the tokenizer {} is not known: tokens are counted with o200k_base",
-                shown(tokenizer)
+                quoted(tokenizer)
             ),
             format!("write one of {}", TOKENIZERS.join(", ")),
         );
@@ -181,8 +181,8 @@ fn priced(context: &Context<'_>, model: &Model, at: &Path<'_>, errors: &mut Prob
             {
                 errors.report(
                     &at.key("price_list"),
-                    format!("the price list {} has no entry for {}", shown(list), shown(&model.name)),
-                    format!("add {} to its prices, or write `price` here", shown(&model.name)),
+                    format!("the price list {} has no entry for {}", quoted(list), quoted(&model.name)),
+                    format!("add {} to its prices, or write `price` here", quoted(&model.name)),
                 );
             }
         }
@@ -224,7 +224,7 @@ fn accepted(model: &Model) -> Option<Vec<Dialect>> {
     }
 }
 
-/// Every target must be reachable from some caller dialect, and every caller dialect must reach some target.
+/// Every target must be reachable from some caller dialect, and every caller dialect must reach some target (CASES D22).
 fn reachable(
     context: &Context<'_>,
     model: &Model,
@@ -235,13 +235,6 @@ fn reachable(
     let Some(accepts) = accepted(model) else {
         return;
     };
-    let names = |dialects: &[Dialect]| {
-        dialects
-            .iter()
-            .map(|dialect| format!("`{dialect}`"))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
     if accepts.is_empty() {
         errors.report(
             &at.key("accepts"),
@@ -250,47 +243,48 @@ fn reachable(
         );
         return;
     }
+    if errors.is_broken(&at.key("accepts")) {
+        return;
+    }
     let list = at.key("targets");
-    let mut served: Vec<Dialect> = Vec::new();
+    let mut served: BTreeSet<Dialect> = BTreeSet::new();
     for (index, target) in model.targets.iter().enumerate() {
-        let Some(account) = context.accounts.get(target.account.as_str()) else {
+        let Some((position, account)) = context.accounts.get(target.account.as_str()) else {
             // Reported as a dangling reference; what it speaks is not known.
             return;
         };
-        served.extend(account.dialects());
+        let accounts = Path::Root.key("accounts");
+        let entry = accounts.index(*position);
+        if errors.is_broken(&entry.key("dialects")) || errors.is_broken(&entry.key("provider")) {
+            return;
+        }
         // Only the same dialect is carried; translation between dialects widens this to `Dialect::reaches`.
-        if !account
+        if account
             .dialects()
             .iter()
             .any(|dialect| accepts.contains(dialect))
         {
+            served.extend(account.dialects());
+        } else {
             let target_at = list.index(index);
             errors.report(
                 &target_at.key("account"),
-                format!(
-                    "nothing carries a call from what the model accepts ({}) to what the account speaks ({})",
-                    names(&accepts),
-                    names(account.dialects()),
-                ),
+                no_way(&accepts, account.dialects()),
                 "choose an account that speaks what the model accepts, or change `accepts`",
             );
         }
     }
-    let Some(written) = &model.accepts else {
+    let Some(written) = model.accepts.as_deref().filter(|_| !served.is_empty()) else {
         return;
     };
+    let served: Vec<Dialect> = served.into_iter().collect();
     let list = at.key("accepts");
     for (index, dialect) in written.iter().enumerate() {
         let here = list.index(index);
-        if !served.is_empty() && !served.iter().any(|upstream| dialect.reaches(*upstream)) {
-            served.sort();
-            served.dedup();
+        if !served.iter().any(|upstream| dialect.reaches(*upstream)) {
             errors.report(
                 &here,
-                format!(
-                    "nothing carries a call from `{dialect}` to what the targets speak ({})",
-                    names(&served)
-                ),
+                no_way(&[*dialect], &served),
                 "remove it from `accepts`, or add a target whose account speaks it",
             );
         } else if !served.contains(dialect) {
@@ -301,6 +295,18 @@ fn reachable(
             );
         }
     }
+}
+
+fn no_way(from: &[Dialect], to: &[Dialect]) -> String {
+    let names = |dialects: &[Dialect]| {
+        let names: Vec<&str> = dialects.iter().map(|dialect| dialect.as_str()).collect();
+        listed(&names)
+    };
+    format!(
+        "there is no way from the caller's {} to the upstream's {}",
+        names(from),
+        names(to)
+    )
 }
 
 fn canary(context: &Context<'_>, rule: &Canary, at: &Path<'_>, errors: &mut Problems<'_>) {
@@ -325,12 +331,17 @@ fn canary(context: &Context<'_>, rule: &Canary, at: &Path<'_>, errors: &mut Prob
         }
     }
     positive(&[("sample", Some(u64::from(rule.sample)))], at, errors);
+    if context.tenants.is_empty() {
+        // A catalogue of the supply side alone says nothing about who calls.
+        return;
+    }
     let tenants = at.key("tenants");
     for (index, tenant) in rule.tenants.iter().enumerate() {
         let found = context.tenants.contains(tenant.as_str());
         refer(
             tenant,
-            "a tenant",
+            "tenants",
+            "tenant",
             context.tenants.iter().copied(),
             found,
             &tenants.index(index),

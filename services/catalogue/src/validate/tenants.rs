@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Context, budgets, fit_name, limits, refer, unique};
-use crate::decode::shown;
+use crate::decode::quoted;
 use crate::diagnostic::{Path, Problems};
 use crate::scalar::SecretRef;
 use crate::tenants::{Key, Tenant, WithoutBilling};
@@ -87,7 +87,8 @@ fn money(context: &Context<'_>, tenant: &Tenant, at: &Path<'_>, errors: &mut Pro
         let found = known.contains(name.as_str());
         refer(
             name,
-            "a subscription",
+            "subscriptions",
+            "subscription",
             known.iter().copied(),
             found,
             &at.key("subscription"),
@@ -105,7 +106,7 @@ fn money(context: &Context<'_>, tenant: &Tenant, at: &Path<'_>, errors: &mut Pro
     if !plausible {
         errors.report(
             &at.key("time_zone"),
-            format!("{} is not the name of a time zone", shown(zone)),
+            format!("{} is not the name of a time zone", quoted(zone)),
             "write e.g. `UTC` or `Europe/Berlin`",
         );
     }
@@ -118,7 +119,10 @@ fn choices(context: &Context<'_>, tenant: &Tenant, at: &Path<'_>, errors: &mut P
         if context.model(from, &here, errors).is_some()
             && context.model(to, &here, errors).is_some()
         {
-            fallback_loop(context, tenant, from, &here, errors);
+            // One loop is reported once, not at each of its references.
+            if fallback_loop(context, tenant, from, &here, errors) {
+                break;
+            }
         }
     }
     let routes = at.key("routes");
@@ -145,7 +149,7 @@ fn fallback_loop(
     start: &str,
     at: &Path<'_>,
     errors: &mut Problems<'_>,
-) {
+) -> bool {
     let mut circle = Vec::new();
     let mut seen = HashSet::new();
     let mut current = context.models.resolve(start);
@@ -154,7 +158,7 @@ fn fallback_loop(
         if !seen.insert(found.index) {
             let message = format!("these fallbacks lead in a circle: {}", circle.join(" → "));
             errors.report(at, message, "remove one of these references");
-            return;
+            return true;
         }
         let model = context.catalogue.models.get(found.index);
         let next = tenant
@@ -163,6 +167,7 @@ fn fallback_loop(
             .or_else(|| model.and_then(|model| model.fallback.as_ref()));
         current = next.and_then(|next| context.models.resolve(next));
     }
+    false
 }
 
 fn people(tenant: &Tenant, at: &Path<'_>, errors: &mut Problems<'_>) {
@@ -204,7 +209,8 @@ fn key(
     if let Some(user) = &key.user {
         refer(
             user,
-            "a user",
+            "users",
+            "user",
             emails.iter().copied(),
             emails.contains(user.as_str()),
             &at.key("user"),
@@ -216,7 +222,8 @@ fn key(
         let found = known.contains(profile.as_str());
         refer(
             profile,
-            "a limit profile",
+            "limit_profiles",
+            "limit profile",
             known.iter().copied(),
             found,
             &at.key("profile"),
@@ -234,11 +241,7 @@ fn key(
         limits(own, &at.key("limits"), errors);
     }
     if let Some(models) = &key.models {
-        let group = context
-            .catalogue
-            .groups
-            .iter()
-            .find(|group| group.name == key.group);
+        let group = context.groups.get(key.group.as_str()).copied();
         let list = at.key("models");
         for (index, model) in models.iter().enumerate() {
             let here = list.index(index);
@@ -257,7 +260,7 @@ fn key(
             if outside {
                 errors.report(
                     &here,
-                    format!("the key's group does not offer {}", shown(model)),
+                    format!("the key's group does not offer {}", quoted(model)),
                     "add it to the group's `models`, or remove it here",
                 );
             }
@@ -287,7 +290,7 @@ fn secret<'c>(
     } else if let Some(other) = seen.insert(secret, owner) {
         errors.report(
             at,
-            format!("{} has this secret too", shown(other)),
+            format!("{} has this secret too", quoted(other)),
             "give each its own",
         );
     }

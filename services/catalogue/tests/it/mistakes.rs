@@ -1,8 +1,206 @@
-//! One test value for each kind of mistake: its line, its column, its path, what is wrong, what to do.
+//! One value for each kind of mistake: its line, its column, its path, what is wrong, what to do.
 
-use switchboard_catalogue::parse;
+mod notation;
+mod references;
+mod values;
+
+use switchboard_catalogue::{SecretRef, parse};
+
+/// What stands in [`BASE`], what replaces it, and what `parse` says then, without the file's name.
+type Case = (&'static str, &'static str, &'static [&'static str]);
+
+/// The base that each mistake is made in; its line numbers appear below.
+const BASE: &str = "\
+version: 1
+accounts:
+  - name: main
+    provider: openai
+    credential: env:KEY
+    dialects: [openai.chat, openai.embeddings]
+  - name: claude
+    provider: anthropic
+    credential: none
+models:
+  - name: chat
+    aliases: [talk]
+    price: {input: 2.50, output: 10.00}
+    targets: [{account: main, model: gpt-4o}]
+  - name: embed
+    accepts: [openai.embeddings]
+    price: {input: 0.02}
+    targets: [{account: main}]
+price_lists:
+  - {name: list, prices: {chat: {input: 1}}}
+groups:
+  - name: standard
+    models: [chat, embed]
+limit_profiles:
+  - {name: batch, concurrency: 5}
+tenants:
+  - name: acme
+    users:
+      - {email: ana@acme.example}
+    keys:
+      - {name: ci, group: standard, user: ana@acme.example}
+";
+
+fn errors(text: &str) -> Vec<String> {
+    match parse(text, "c.yaml") {
+        Ok(parsed) => panic!(
+            "no mistake found, warnings {:#?} in\n{text}",
+            parsed.warnings
+        ),
+        Err(errors) => errors
+            .iter()
+            .map(|error| error.to_string().trim_start_matches("c.yaml:").to_owned())
+            .collect(),
+    }
+}
+
+fn check(cases: &[Case]) {
+    for (from, to, expected) in cases {
+        assert_eq!(BASE.matches(from).count(), 1, "{from}");
+        assert_eq!(
+            errors(&BASE.replace(from, to)),
+            *expected,
+            "{from:?} became {to:?}"
+        );
+    }
+}
 
 #[test]
-fn placeholder() {
-    assert!(parse("", "f").is_err());
+fn the_base_has_no_mistake() {
+    assert!(parse(BASE, "c.yaml").is_ok());
+}
+
+#[test]
+fn notation() {
+    check(notation::CASES);
+}
+
+#[test]
+fn references() {
+    check(references::CASES);
+}
+
+#[test]
+fn values() {
+    check(values::CASES);
+}
+
+#[test]
+fn a_diagnostic_reads_file_line_column_path_message_fix() {
+    let errors = parse(
+        &BASE.replace("provider: anthropic", "provider: antropic"),
+        "c.yaml",
+    )
+    .unwrap_err();
+    assert_eq!(
+        errors[0].to_string(),
+        "c.yaml:8:15: accounts[1].provider: `antropic` is none of `openai` | `anthropic` | `gemini` | \
+         `openai_compatible` | `switchboard`; did you mean `anthropic`?"
+    );
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_found_at_once_in_their_order() {
+    let text = BASE
+        .replace("env:KEY", "plain-text-secret")
+        .replace("name: claude", "nam: claude")
+        .replace("input: 2.50", "input: 2,50")
+        .replace("models: [chat, embed]", "models: [chat, embd]")
+        .replace("concurrency: 5", "concurrency: five")
+        .replace("user: ana@", "user: bob@");
+    let errors = errors(&text);
+    let places: Vec<&str> = errors
+        .iter()
+        .map(|error| error.split(": ").nth(1).unwrap())
+        .collect();
+    assert_eq!(
+        places,
+        [
+            "accounts[0].credential",
+            "accounts[1].nam",
+            "accounts[1].name",
+            "models[0].price.50",
+            "groups[0].models[1]",
+            "limit_profiles[0].concurrency",
+            "tenants[0].keys[0].user",
+        ],
+        "{errors:#?}"
+    );
+}
+
+#[test]
+fn what_was_not_understood_causes_no_further_errors() {
+    let text = BASE.replace(
+        "dialects: [openai.chat, openai.embeddings]",
+        "dialects: [openai.chat, openai.embbedings]",
+    );
+    assert_eq!(errors(&text).len(), 1);
+    assert_eq!(
+        errors(&BASE.replace("accounts:\n", "accounts: none\nold_accounts:\n")).len(),
+        2
+    );
+}
+
+#[test]
+fn longer_circles_of_fallbacks_are_found_once() {
+    let text = BASE
+        .replace("aliases: [talk]", "fallback: embed")
+        .replace("accepts: [openai.embeddings]", "fallback: third")
+        .replace(
+        "price_lists:",
+        "  - {name: third, fallback: embed, price: {input: 1}, targets: [{account: main}]}\nprice_lists:",
+    );
+    assert_eq!(
+        errors(&text),
+        [
+            "16:15: models[1].fallback: `fallback` leads in a circle: embed → third → embed; remove one of these references"
+        ]
+    );
+}
+
+/// Wherever a secret is pasted, no diagnostic repeats it.
+#[test]
+fn a_secret_is_never_repeated() {
+    const SECRET: &str = "sk-proj-9f8e7d6c5b4a39281706";
+    for (from, to) in [
+        ("env:KEY", SECRET.to_owned()),
+        ("env:KEY", format!("[{SECRET}]")),
+        ("env:KEY", format!("{{{SECRET}: x}}")),
+        ("env:KEY", format!("env:{SECRET}")),
+        ("credential: env:KEY", format!("{SECRET}: x")),
+        (
+            "credential: env:KEY",
+            format!("credential: none\n    base_url: https://u:{SECRET}@host"),
+        ),
+        (
+            "credential: env:KEY",
+            format!("credential: none\n    proxy: {SECRET}"),
+        ),
+        (
+            "credential: env:KEY",
+            format!("credential: none\n    credential_header: {{name: a, format: {SECRET}}}"),
+        ),
+        ("provider: anthropic", format!("provider: {SECRET}")),
+        ("user: ana@acme.example}", format!("secret: {SECRET}}}")),
+        ("user: ana@acme.example}", format!("expires: {SECRET}}}")),
+        ("group: standard,", format!("group: {SECRET},")),
+    ] {
+        let errors = errors(&BASE.replace(from, &to)).join("\n");
+        assert!(!errors.contains("9f8e7d6c5b4a"), "{errors}");
+    }
+}
+
+#[test]
+fn references_to_secrets_are_read() {
+    let catalogue = parse(&BASE.replace("env:KEY", "file:/run/secrets/key"), "c.yaml")
+        .unwrap()
+        .catalogue;
+    assert_eq!(
+        catalogue.accounts[0].credential,
+        Some(SecretRef::File("/run/secrets/key".to_owned()))
+    );
+    assert_eq!(catalogue.accounts[1].credential, Some(SecretRef::None));
 }

@@ -180,3 +180,24 @@ fn absent_and_empty_lists_differ_where_absence_means_all() {
     let json = serde_json::to_string(&catalogue).unwrap();
     assert_eq!(serde_json::from_str::<Catalogue>(&json).unwrap(), catalogue);
 }
+
+#[test]
+fn the_supply_side_stands_alone_and_knows_no_credentials() {
+    let catalogue = parse(FULL, "f").unwrap().catalogue;
+    let supply = catalogue.supply();
+    assert_eq!(supply.tenants, []);
+    assert_eq!(supply.check(), Ok(()));
+    assert_eq!(catalogue.check(), Ok(()));
+    let json = serde_json::to_string(&supply).unwrap();
+    assert!(
+        !json.contains("OPENAI_API_KEY") && json.contains("gpt-4o"),
+        "{json}"
+    );
+    let mut broken = supply;
+    broken.accounts.remove(0);
+    let errors = broken.check().unwrap_err();
+    assert_eq!(
+        (errors[0].line, errors[0].path.as_str()),
+        (0, "models[0].targets[0].account")
+    );
+}
