@@ -5,9 +5,12 @@
 
 mod answer;
 mod chunk;
+mod edits;
 mod patch;
+mod pending;
 mod request;
 mod stream;
+mod template;
 
 pub use answer::{ChatAnswer, answer_as_stream};
 pub use patch::Patch;

@@ -61,6 +61,8 @@ pub enum Class {
     Empty,
     /// The answer ended before its end.
     Cut,
+    /// The connection could not be made, or broke.
+    Network,
     /// A redirect, or another status that makes no sense here.
     Unexpected,
 }
@@ -97,6 +99,7 @@ impl Class {
             | Self::Malformed
             | Self::Empty
             | Self::Cut
+            | Self::Network
             | Self::Unexpected => Blame::Host,
             Self::ContextLength | Self::ContentPolicy | Self::NotFound | Self::Request => {
                 Blame::Request
@@ -119,6 +122,7 @@ impl Class {
             | Self::Malformed
             | Self::Empty
             | Self::Cut
+            | Self::Network
             | Self::Unexpected => (502, "upstream_failed"),
             Self::ContextLength => (400, "context_length_exceeded"),
             Self::NotFound => (404, "not_found"),

@@ -9,11 +9,6 @@
 //!
 //! This crate does not choose accounts, does not count tokens, does not price anything and does not know SPEC ERR-1's
 //! closed code set: it takes and gives wire codes as strings.
-#![cfg_attr(
-    test,
-    expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")
-)]
-
 pub mod chat;
 pub mod embeddings;
 pub mod error;

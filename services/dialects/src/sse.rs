@@ -13,12 +13,14 @@
 //! handed out only when it is valid UTF-8. This module does not know what the data means.
 
 mod decoder;
+mod objects;
 mod outbox;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use decoder::{Decoder, Event, Frame, SseError};
+pub use objects::{Framing, ObjectSplitter};
 pub use outbox::Outbox;
 pub use writer::{DONE, KEEP_ALIVE, write_event};
 

@@ -1,5 +1,8 @@
 //! A whole chat answer.
 
+#[cfg(test)]
+mod tests;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::chunk::ChunkReader;

@@ -43,6 +43,8 @@ pub(super) struct Chunk {
     pub end: usize,
     /// Where the only string of visible text lies, if that is all there is: quotes excluded.
     pub only_text: Option<Span>,
+    /// The inside of the padding that OpenAI puts beside the choices (PROTOCOLS §3.3, 6), if it comes after them.
+    pub padding: Option<Span>,
 }
 
 /// Reads chunks, keeping what lasts beyond one.
@@ -132,6 +134,9 @@ impl ChunkReader {
                     chunk.flat_error |= value.span.of(data) == "\"error\"";
                 }
                 "choices" => chunk.choices = Some(value),
+                "obfuscation" if chunk.choices.is_some() => {
+                    chunk.padding = value.text().map(|text| text.span);
+                }
                 _ => {}
             }
             kept = true;

@@ -1,5 +1,8 @@
 //! What a chat request asks for, read in one pass over its bytes.
 
+#[cfg(test)]
+mod tests;
+
 use crate::json::{Cursor, JsonError, Kind, Span, Value, whole_number};
 use crate::request::{RequestError, utf8};
 use crate::text::TextBuffer;
@@ -336,7 +339,7 @@ fn strings(cursor: &mut Cursor<'_>, out: &mut TextBuffer) -> Result<(), JsonErro
     Ok(())
 }
 
-fn inside<'a>(text: &'a str, value: Value) -> &'a str {
+fn inside(text: &str, value: Value) -> &str {
     text.get(value.span.start + 1..value.span.end - 1)
         .unwrap_or("")
 }

@@ -1,14 +1,21 @@
 //! A streamed chat answer on its way from the upstream to the caller.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
-use super::chunk::{Chunk, ChunkReader, Name, member};
-use super::patch::quote;
+use super::chunk::ChunkReader;
+use super::edits::{Edits, PublicName};
+use super::pending::Pending;
+use super::template::Template;
 use crate::error::{Class, UpstreamError};
-use crate::json::{Kind, Span, Value};
-use crate::sse::{DEFAULT_MAX_EVENT, DONE, Decoder, Frame, Outbox, SseError};
+use crate::json::Kind;
+use crate::sse::{
+    DEFAULT_MAX_EVENT, DONE, Decoder, Frame, Framing, ObjectSplitter, Outbox, SseError,
+};
 use crate::text::TextBuffer;
 use crate::usage::UsageReport;
 
@@ -26,6 +33,8 @@ pub struct StreamOptions {
     pub hold_bound: usize,
     /// The largest single event, in bytes.
     pub max_event: usize,
+    /// How the upstream separates its chunks.
+    pub framing: Framing,
 }
 
 impl Default for StreamOptions {
@@ -36,25 +45,9 @@ impl Default for StreamOptions {
             text_bound: 1 << 20,
             hold_bound: 1 << 20,
             max_event: DEFAULT_MAX_EVENT,
+            framing: Framing::Events,
         }
     }
-}
-
-/// What a chunk needs in the place of a span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Put {
-    Nothing,
-    Null,
-    NullUsage,
-    Model,
-}
-
-/// A usage chunk that waits for the end of the stream.
-#[derive(Debug)]
-struct Pending {
-    event: Bytes,
-    /// Where it lies in the current block, if it can pass as it is.
-    range: Option<Range<usize>>,
 }
 
 /// Carries one streamed answer. [`push`](Self::push) what was read, then [`take`](Self::take) what may go out; after
@@ -71,13 +64,13 @@ struct Pending {
 #[derive(Debug)]
 pub struct ChatStream {
     decoder: Decoder,
+    /// Makes events of an upstream's bare objects.
+    splitter: Option<ObjectSplitter>,
     out: Outbox,
     reader: ChunkReader,
-    include_usage: bool,
-    /// The public name, plain and as a JSON string.
-    model: Option<(String, String)>,
+    edits: Edits,
+    template: Template,
     hold_bound: usize,
-    edits: Vec<(Span, Put)>,
     usage: Option<UsageReport>,
     pending: Option<Pending>,
     chunks: u64,
@@ -92,15 +85,18 @@ impl ChatStream {
     pub fn new(options: StreamOptions) -> Self {
         Self {
             decoder: Decoder::new(options.max_event),
+            splitter: match options.framing {
+                Framing::Objects => Some(ObjectSplitter::new(options.max_event)),
+                Framing::Events | Framing::Whole => None,
+            },
             out: Outbox::default(),
             reader: ChunkReader::new(options.text_bound),
-            include_usage: options.include_usage,
-            model: options.public_model.map(|name| {
-                let quoted = quote(&name);
-                (name, quoted)
-            }),
+            edits: Edits::new(
+                options.include_usage,
+                options.public_model.map(PublicName::new),
+            ),
+            template: Template::default(),
             hold_bound: options.hold_bound,
-            edits: Vec::new(),
             usage: None,
             pending: None,
             chunks: 0,
@@ -121,6 +117,10 @@ impl ChatStream {
         if let Some(pending) = &mut self.pending {
             pending.range = None;
         }
+        let bytes = match &mut self.splitter {
+            Some(splitter) => splitter.push(&bytes).map_err(unreadable)?,
+            None => bytes,
+        };
         self.decoder.push(bytes);
         self.drain()
     }
@@ -134,6 +134,10 @@ impl ChatStream {
         if !self.done {
             if let Some(pending) = &mut self.pending {
                 pending.range = None;
+            }
+            if let Some(splitter) = &mut self.splitter {
+                self.decoder.push(splitter.finish());
+                self.drain()?;
             }
             self.decoder.finish();
             self.drain()?;
@@ -232,6 +236,23 @@ impl ChatStream {
     fn frame(&mut self, frame: &Frame) -> Result<(), Box<UpstreamError>> {
         let name = self.decoder.name(frame);
         let data = self.decoder.data(frame).map_err(unreadable)?;
+        let plain = frame.canonical && name.is_none();
+        if let Some(found) = self.template.find(data)
+            && name.is_none()
+        {
+            found
+                .text
+                .pieces(data, |piece| self.reader.text.push(piece));
+            self.chunks += 1;
+            self.content_chunks += 1;
+            self.committed = true;
+            if plain && self.template.unchanged() {
+                self.out.pass(frame.span.clone());
+            } else {
+                self.template.write(self.out.writer(), data, &found);
+            }
+            return Ok(());
+        }
         if data.trim_ascii() == "[DONE]" {
             return self.upstream_done(frame);
         }
@@ -274,32 +295,29 @@ impl ChatStream {
             self.content_chunks += 1;
         }
         self.committed |= chunk.content || chunk.finished;
-        if reported && self.include_usage {
-            self.pending = Some(pending(
-                &chunk,
-                data,
-                frame,
-                &self.decoder,
-                self.model.as_ref(),
-            ));
+        if reported && self.edits.include_usage {
+            let name = self.edits.model.as_ref();
+            self.pending = Some(Pending::of(&chunk, data, frame, &self.decoder, name));
         }
         if reported && chunk.choice_count == 0 {
             return Ok(());
         }
-        find_edits(
-            &mut self.edits,
-            &chunk,
-            &self.reader,
-            data,
-            self.include_usage,
-            self.model.as_ref(),
-        );
-        let plain = frame.canonical && name.is_none();
+        self.edits.find(&chunk, &self.reader, data);
         if plain && self.edits.is_empty() {
             self.out.pass(frame.span.clone());
         } else {
-            let quoted = self.model.as_ref().map_or("", |(_, quoted)| quoted);
-            write_edited(self.out.writer(), data, &self.edits, quoted);
+            let out = self.out.writer();
+            out.reserve(data.len() + 64);
+            out.put_slice(b"data: ");
+            self.edits.put(out, data, 0..data.len());
+            out.put_slice(b"\n\n");
+        }
+        if let Some(text) = chunk.only_text
+            && name.is_none()
+            && !chunk.finished
+            && !reported
+        {
+            self.template.learn(data, text, chunk.padding, &self.edits);
         }
         Ok(())
     }
@@ -336,120 +354,4 @@ impl ChatStream {
 
 fn unreadable(error: SseError) -> Box<UpstreamError> {
     Box::new(UpstreamError::found(Class::Malformed, &error.to_string()))
-}
-
-/// What must change in a chunk that goes to the caller.
-fn find_edits(
-    edits: &mut Vec<(Span, Put)>,
-    chunk: &Chunk,
-    reader: &ChunkReader,
-    data: &str,
-    include_usage: bool,
-    model: Option<&(String, String)>,
-) {
-    edits.clear();
-    for member in &reader.members {
-        match member.name {
-            Name::Usage if !include_usage => edits.push((member.removal, Put::Nothing)),
-            Name::Usage if member.value.kind != Kind::Null => {
-                edits.push((member.value.span, Put::Null));
-            }
-            Name::Model if differs(member.value, data, model) => {
-                edits.push((member.value.span, Put::Model));
-            }
-            _ => {}
-        }
-    }
-    if include_usage && chunk.usage.is_none() {
-        edits.push((Span::new(chunk.end, chunk.end), Put::NullUsage));
-    }
-}
-
-/// Whether a `model` value is a string other than the public name.
-fn differs(value: Value, data: &str, model: Option<&(String, String)>) -> bool {
-    match (model, value.text()) {
-        (Some((name, quoted)), Some(text)) => {
-            value.span.of(data) != quoted && text.decode(data) != name.as_str()
-        }
-        _ => false,
-    }
-}
-
-/// The one usage chunk that the caller gets: this chunk, with no choices.
-fn pending(
-    chunk: &Chunk,
-    data: &str,
-    frame: &Frame,
-    decoder: &Decoder,
-    model: Option<&(String, String)>,
-) -> Pending {
-    let empty = chunk.choices.is_some_and(|c| c.kind == Kind::Array) && chunk.choice_count == 0;
-    let renamed = member(data, "model").is_some_and(|value| differs(value, data, model));
-    if empty && !renamed && frame.canonical && decoder.name(frame).is_none() {
-        return Pending {
-            event: decoder.block().slice(frame.span.clone()),
-            range: Some(frame.span.clone()),
-        };
-    }
-    let mut edits = Vec::new();
-    let mut prefix = "";
-    match chunk.choices {
-        Some(choices) => edits.push((choices.span, "[]")),
-        None => prefix = r#""choices":[],"#,
-    }
-    if let (true, Some(value), Some((_, quoted))) = (renamed, member(data, "model"), model) {
-        edits.push((value.span, quoted));
-    }
-    edits.sort_by_key(|(span, _)| span.start);
-    let mut out = BytesMut::with_capacity(data.len() + 64);
-    out.put_slice(b"data: ");
-    let start = data.find('{').map_or(0, |at| at + 1);
-    let mut at = start;
-    out.put_slice(b"{");
-    out.put_slice(prefix.as_bytes());
-    for (span, with) in edits {
-        put_line(&mut out, data, at..span.start);
-        out.put_slice(with.as_bytes());
-        at = span.end;
-    }
-    put_line(&mut out, data, at..data.len());
-    out.put_slice(b"\n\n");
-    Pending {
-        event: out.freeze(),
-        range: None,
-    }
-}
-
-/// Writes a chunk with its edits, which are in order.
-fn write_edited(out: &mut BytesMut, data: &str, edits: &[(Span, Put)], model: &str) {
-    out.reserve(data.len() + model.len() + 32);
-    out.put_slice(b"data: ");
-    let mut at = 0;
-    for (span, put) in edits {
-        put_line(out, data, at..span.start);
-        out.put_slice(match put {
-            Put::Nothing => b"",
-            Put::Null => b"null",
-            Put::NullUsage => br#","usage":null"#,
-            Put::Model => model.as_bytes(),
-        });
-        at = span.end;
-    }
-    put_line(out, data, at..data.len());
-    out.put_slice(b"\n\n");
-}
-
-/// Writes part of a JSON text on one line: line ends can only be white space there (they cannot stand in strings).
-fn put_line(out: &mut BytesMut, data: &str, range: Range<usize>) {
-    let start = out.len();
-    out.put_slice(data.get(range).unwrap_or("").as_bytes());
-    if let Some(written) = out.get_mut(start..)
-        && memchr::memchr(b'\n', written).is_some()
-    {
-        for byte in written {
-            if *byte == b'\n' {
-                *byte = b' ';
-            }
-        }
-    }
 }

@@ -1,0 +1,67 @@
+//! The usage chunk that a caller asked for, kept back until the stream's end.
+
+use std::ops::Range;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::chunk::{Chunk, member};
+use super::edits::{PublicName, put_line};
+use crate::json::Kind;
+use crate::sse::{Decoder, Frame};
+
+/// A usage chunk that waits for the end of the stream.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub event: Bytes,
+    /// Where it lies in the current block, if it can pass as it is.
+    pub range: Option<Range<usize>>,
+}
+
+impl Pending {
+    /// The one usage chunk that the caller gets: this chunk, with no choices.
+    pub(super) fn of(
+        chunk: &Chunk,
+        data: &str,
+        frame: &Frame,
+        decoder: &Decoder,
+        model: Option<&PublicName>,
+    ) -> Self {
+        let empty = chunk.choices.is_some_and(|c| c.kind == Kind::Array) && chunk.choice_count == 0;
+        let renamed = model.and_then(|name| {
+            let value = member(data, "model")?;
+            name.differs(value, data)
+                .then_some((value.span, &*name.quoted))
+        });
+        if empty && renamed.is_none() && frame.canonical && decoder.name(frame).is_none() {
+            return Self {
+                event: decoder.block().slice(frame.span.clone()),
+                range: Some(frame.span.clone()),
+            };
+        }
+        let mut edits = Vec::new();
+        let mut prefix = "";
+        match chunk.choices {
+            Some(choices) => edits.push((choices.span, "[]")),
+            None => prefix = r#""choices":[],"#,
+        }
+        edits.extend(renamed);
+        edits.sort_by_key(|(span, _)| span.start);
+        let mut out = BytesMut::with_capacity(data.len() + 64);
+        out.put_slice(b"data: ");
+        let start = data.find('{').map_or(0, |at| at + 1);
+        let mut at = start;
+        out.put_slice(b"{");
+        out.put_slice(prefix.as_bytes());
+        for (span, with) in edits {
+            put_line(&mut out, data, at..span.start);
+            out.put_slice(with.as_bytes());
+            at = span.end;
+        }
+        put_line(&mut out, data, at..data.len());
+        out.put_slice(b"\n\n");
+        Self {
+            event: out.freeze(),
+            range: None,
+        }
+    }
+}

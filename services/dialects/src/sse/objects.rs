@@ -1,0 +1,131 @@
+//! Streams that are no event streams: bare JSON objects, one a line (NDJSON), one after the other, or as an array.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::SseError;
+
+/// How an upstream's success answer is to be read, by its content type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Framing {
+    /// An event stream.
+    #[default]
+    Events,
+    /// Bare objects.
+    Objects,
+    /// One JSON document: a whole answer, or an error.
+    Whole,
+}
+
+impl Framing {
+    /// By content type; anything unknown, and none at all, is taken for an event stream.
+    #[must_use]
+    pub fn of(content_type: Option<&str>) -> Self {
+        let essence = content_type
+            .and_then(|value| value.split(';').next())
+            .unwrap_or("")
+            .trim()
+            .to_ascii_lowercase();
+        match essence.as_str() {
+            "application/json" | "text/json" | "application/problem+json" => Self::Whole,
+            "application/x-ndjson"
+            | "application/ndjson"
+            | "application/jsonl"
+            | "application/x-jsonlines"
+            | "application/stream+json"
+            | "application/json-seq" => Self::Objects,
+            _ => Self::Events,
+        }
+    }
+}
+
+/// Turns bare objects into events, split anywhere. Between objects white space, commas, brackets and record separators
+/// are skipped; anything else is handed on as an event of its own, which its reader will refuse.
+#[derive(Debug)]
+pub struct ObjectSplitter {
+    pending: BytesMut,
+    depth: u32,
+    in_string: bool,
+    escaped: bool,
+    max_event: usize,
+}
+
+impl ObjectSplitter {
+    /// Accepts objects of at most `max_event` bytes.
+    #[must_use]
+    pub fn new(max_event: usize) -> Self {
+        Self {
+            pending: BytesMut::new(),
+            depth: 0,
+            in_string: false,
+            escaped: false,
+            max_event,
+        }
+    }
+
+    /// The events that `bytes` completes.
+    ///
+    /// # Errors
+    /// When an object is larger than the bound.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Bytes, SseError> {
+        let mut out = BytesMut::with_capacity(bytes.len() + 16);
+        for &byte in bytes {
+            let outside = self.depth == 0;
+            if outside
+                && matches!(
+                    byte,
+                    b' ' | b'\t' | b'\r' | b'\n' | b',' | b'[' | b']' | 0x1e
+                )
+            {
+                continue;
+            }
+            // line ends are white space between tokens; inside a string the reader must see that they are wrong
+            let line_end = matches!(byte, b'\r' | b'\n');
+            self.pending.put_u8(match (line_end, self.in_string) {
+                (true, false) => b' ',
+                (true, true) => 0x01,
+                (false, _) => byte,
+            });
+            if self.pending.len() > self.max_event {
+                return Err(SseError::TooLarge {
+                    limit: self.max_event,
+                });
+            }
+            self.step(byte);
+            if self.depth == 0 {
+                out.put_slice(b"data: ");
+                out.put_slice(&self.pending);
+                out.put_slice(b"\n\n");
+                self.pending.clear();
+            }
+        }
+        Ok(out.freeze())
+    }
+
+    /// What is left over when the stream has ended, as an event that was not ended.
+    pub fn finish(&mut self) -> Bytes {
+        if self.pending.is_empty() {
+            return Bytes::new();
+        }
+        let mut out = BytesMut::from(&b"data: "[..]);
+        out.put_slice(&self.pending.split());
+        out.freeze()
+    }
+
+    fn step(&mut self, byte: u8) {
+        if self.in_string {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' => self.escaped = true,
+                b'"' => self.in_string = false,
+                _ => {}
+            }
+            return;
+        }
+        match byte {
+            b'"' if self.depth > 0 => self.in_string = true,
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+}
