@@ -1,0 +1,5 @@
+//! Scenarios, harness, client acceptance, bench.
+
+pub mod chaos;
+pub mod collector;
+pub mod stores;

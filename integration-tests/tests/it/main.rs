@@ -1,0 +1,3 @@
+//! The harness's own tests and the scenarios.
+
+mod harness;
