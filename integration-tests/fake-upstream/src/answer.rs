@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
+use crate::format::{Usage, UsageShape};
 use crate::request::{Asked, Endpoint};
-use crate::script::{Answer, Script, Usage, UsageShape};
+use crate::script::{Answer, Script};
 use crate::shapes::{self, Chunk, Message};
 
 /// One server-sent event.

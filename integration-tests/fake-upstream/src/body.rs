@@ -10,9 +10,10 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
 
+use crate::format::Usage;
 use crate::log::{Outcome, Ticket};
 use crate::plan::Part;
-use crate::script::{Action, Usage};
+use crate::script::Action;
 use crate::wire::Line;
 
 pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;

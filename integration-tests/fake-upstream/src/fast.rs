@@ -18,9 +18,9 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::{Interval, interval};
 
 use crate::body::AnswerBody;
+use crate::format::Usage;
 use crate::log::{Outcome, Served, Stats};
 use crate::request::{self, Asked};
-use crate::script::Usage;
 use crate::shapes::{self, Chunk, Message};
 use crate::wire::Line;
 

@@ -14,6 +14,7 @@ mod answer;
 mod body;
 mod directive;
 mod fast;
+mod format;
 mod gate;
 mod log;
 mod plan;
@@ -23,7 +24,8 @@ mod server;
 mod shapes;
 mod wire;
 
+pub use format::{Framing, Usage, UsageShape, Writes};
 pub use gate::Gate;
 pub use log::{Log, Outcome, Record, Served, Stats};
-pub use script::{Framing, Script, Usage, UsageShape, Writes};
+pub use script::Script;
 pub use server::{FakeUpstream, nobody_listens};

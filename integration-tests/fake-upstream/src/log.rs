@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use crate::format::Usage;
 use crate::request::Asked;
-use crate::script::Usage;
 
 /// How long [`LogBook::wait_for`] waits: far beyond anything a healthy test needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

@@ -8,8 +8,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::answer::{Event, Said};
+use crate::format::{Framing, Usage, Writes};
 use crate::request::Asked;
-use crate::script::{Action, Framing, Point, Script, Usage, Writes};
+use crate::script::{Action, Point, Script};
 
 pub(crate) enum Part {
     /// One write; `events` and `tokens` are complete with its last byte.

@@ -393,7 +393,7 @@ impl Shared {
             return fast.stats();
         }
         self.book.read(|log| {
-            let sum = |of: fn(&crate::script::Usage) -> u64| {
+            let sum = |of: fn(&crate::format::Usage) -> u64| {
                 log.requests.iter().map(|record| of(&record.usage)).sum()
             };
             Stats {

@@ -4,7 +4,8 @@
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use crate::script::{ToolCall, Usage};
+use crate::format::Usage;
+use crate::script::ToolCall;
 
 const CREATED: u64 = 1_700_000_000;
 
