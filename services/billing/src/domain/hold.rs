@@ -1,0 +1,238 @@
+//! How much to set aside before a request runs (BILL-3), and what output a short hold pays for.
+
+use switchboard_common::money::NanoUsd;
+use switchboard_proto::{common::v1::Usage, scheduler::v1::Rates};
+
+use super::rating::{Factors, rate};
+
+/// Holds stay below this: the state store counts exactly up to 9·10¹⁵.
+const MOST_HELD: i64 = 8_999_999_999_999_999;
+/// A token has at least one byte; most have about four. No tokenizer on the hot path.
+const BYTES_PER_TOKEN: u64 = 3;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub(crate) input_bytes: u64,
+    pub(crate) requested_output: Option<u64>,
+    pub(crate) model_max_output: Option<u64>,
+    /// At least 1.
+    pub(crate) choices: u64,
+    pub(crate) strict: bool,
+    pub(crate) no_output: bool,
+    /// What answers of the model hardly exceed.
+    pub(crate) expected_output: u64,
+}
+
+/// Bounds that are settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Output that a strict hold covers where neither request nor model names a maximum.
+    pub(crate) undeclared_output: u64,
+    /// The least output that a strict hold may pay for.
+    pub(crate) least_output: u64,
+}
+
+/// What to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) want_nanos: i64,
+    pub(crate) min_nanos: i64,
+    pub(crate) want_tokens: i64,
+    pub(crate) min_tokens: i64,
+    pub(crate) input_tokens: u64,
+    /// Of each choice.
+    pub(crate) output_tokens: u64,
+}
+
+/// The hold's size and the least that admits the request.
+pub(crate) fn size(ask: &Ask, bounds: Bounds, rates: &Rates, factors: Factors) -> Size {
+    let input = ask.input_bytes.div_ceil(BYTES_PER_TOKEN);
+    let declared = match (ask.requested_output, ask.model_max_output) {
+        (Some(requested), Some(most)) => Some(requested.min(most)),
+        (one, other) => one.or(other),
+    };
+    let output = if ask.no_output {
+        0
+    } else if ask.strict {
+        declared.unwrap_or(bounds.undeclared_output)
+    } else {
+        declared.map_or(ask.expected_output, |most| most.min(ask.expected_output))
+    };
+    let want_nanos = price(rates, factors, input, output, ask.choices);
+    let want_tokens = tokens(input, output, ask.choices);
+    let (min_nanos, min_tokens) = if ask.strict {
+        let least = output.min(bounds.least_output);
+        (
+            price(rates, factors, input, least, ask.choices),
+            tokens(input, least, ask.choices),
+        )
+    } else {
+        // Anything that is left admits; nothing is asked where nothing is held.
+        (want_nanos.min(1), want_tokens.min(1))
+    };
+    Size {
+        want_nanos,
+        min_nanos,
+        want_tokens,
+        min_tokens,
+        input_tokens: input,
+        output_tokens: output,
+    }
+}
+
+/// The output of each choice that a hold smaller than wanted pays for; absent when it pays for all.
+pub(crate) fn output_cap(
+    ask: &Ask,
+    size: &Size,
+    held_nanos: Option<i64>,
+    held_tokens: Option<i64>,
+    rates: &Rates,
+    factors: Factors,
+) -> Option<u64> {
+    let fits = |output: u64| {
+        held_nanos.is_none_or(|held| {
+            price(rates, factors, size.input_tokens, output, ask.choices) <= held
+        }) && held_tokens.is_none_or(|held| tokens(size.input_tokens, output, ask.choices) <= held)
+    };
+    if fits(size.output_tokens) {
+        return None;
+    }
+    // More output never costs less, so that the largest that fits is found by halving.
+    let (mut low, mut high) = (0, size.output_tokens);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    Some(low)
+}
+
+/// At the dearer of output and reasoning: how much of the answer will be reasoning is not known.
+fn price(rates: &Rates, factors: Factors, input: u64, output: u64, choices: u64) -> i64 {
+    let output = output.saturating_mul(choices);
+    let all_reasoning = rates.reasoning > rates.output;
+    let usage = Usage {
+        input_tokens: Some(input),
+        output_tokens: Some(output),
+        reasoning_tokens: all_reasoning.then_some(output),
+        ..Usage::default()
+    };
+    rate(rates, &usage, factors)
+        .map_or(MOST_HELD, |NanoUsd(nanos)| nanos.clamp(0, MOST_HELD))
+}
+
+fn tokens(input: u64, output: u64, choices: u64) -> i64 {
+    let total = input.saturating_add(output.saturating_mul(choices));
+    i64::try_from(total).map_or(MOST_HELD, |total| total.min(MOST_HELD))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        undeclared_output: 16_384,
+        least_output: 256,
+    };
+
+    fn ask(strict: bool) -> Ask {
+        Ask {
+            input_bytes: 300,
+            requested_output: Some(1_000),
+            model_max_output: None,
+            choices: 1,
+            strict,
+            no_output: false,
+            expected_output: 400,
+        }
+    }
+
+    fn rates(input: i64, output: i64) -> Rates {
+        Rates {
+            input: Some(input),
+            output: Some(output),
+            ..Rates::default()
+        }
+    }
+
+    #[test]
+    fn a_strict_hold_covers_what_was_requested_and_nothing_else_when_input_is_free_cases_a1() {
+        let size = size(&ask(true), BOUNDS, &rates(0, 100_000_000), Factors::ONE);
+        assert_eq!((size.want_nanos, size.min_nanos), (100_000, 25_600));
+    }
+
+    #[test]
+    fn a_hold_that_is_not_strict_expects_what_the_model_usually_answers() {
+        let size = size(&ask(false), BOUNDS, &rates(3_000_000, 1_000_000), Factors::ONE);
+        assert_eq!((size.want_nanos, size.min_nanos), (100 * 3 + 400, 1));
+        assert_eq!((size.want_tokens, size.min_tokens), (500, 1));
+    }
+
+    #[test]
+    fn where_no_maximum_is_declared_strict_holds_cover_the_setting_and_each_choice() {
+        let ask = Ask {
+            requested_output: None,
+            choices: 2,
+            ..ask(true)
+        };
+        let size = size(&ask, BOUNDS, &rates(0, 1_000_000), Factors::ONE);
+        assert_eq!((size.want_nanos, size.min_nanos), (32_768, 512));
+    }
+
+    #[test]
+    fn embeddings_hold_their_input() {
+        let ask = Ask {
+            no_output: true,
+            ..ask(true)
+        };
+        let size = size(&ask, BOUNDS, &rates(1_000_000, 1_000_000), Factors::ONE);
+        assert_eq!((size.want_nanos, size.min_nanos), (100, 100));
+    }
+
+    #[test]
+    fn reasoning_that_costs_more_than_output_sizes_the_hold() {
+        let rates = Rates {
+            reasoning: Some(3_000_000),
+            ..rates(0, 1_000_000)
+        };
+        assert_eq!(size(&ask(true), BOUNDS, &rates, Factors::ONE).want_nanos, 3_000);
+    }
+
+    #[test]
+    fn what_is_beyond_all_balances_is_held_as_the_most_there_is() {
+        let size = size(&ask(true), BOUNDS, &rates(i64::MAX, i64::MAX), Factors::from_wire(u64::MAX, 1));
+        assert_eq!(size.want_nanos, MOST_HELD);
+    }
+
+    #[test]
+    fn a_free_model_is_held_at_nothing() {
+        let size = size(&ask(false), BOUNDS, &rates(0, 0), Factors::ONE);
+        assert_eq!((size.want_nanos, size.min_nanos), (0, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_cap_is_the_largest_output_that_the_hold_pays(
+            held in 0_i64..200_000, price_in in 0_i64..10_000_000, price_out in 1_i64..100_000_000, choices in 1_u64..5,
+        ) {
+            let ask = Ask { choices, ..ask(true) };
+            let rates = rates(price_in, price_out);
+            let size = size(&ask, BOUNDS, &rates, Factors::ONE);
+            let pays = |output| price(&rates, Factors::ONE, size.input_tokens, output, choices) <= held;
+            match output_cap(&ask, &size, Some(held), None, &rates, Factors::ONE) {
+                None => prop_assert!(pays(size.output_tokens)),
+                Some(cap) => {
+                    prop_assert!(cap == 0 || pays(cap));
+                    prop_assert!(!pays(cap + 1));
+                    prop_assert!(held < size.min_nanos || cap >= 256);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What would be wrong if the books were wrong (BILL-9): each invariant as a query for its violations.
+
+use sea_orm::{
+    AccessMode, ConnectionTrait, DbBackend, DbErr, IsolationLevel, QueryResult, TransactionTrait as _,
+};
+use switchboard_common::money::NanoUsd;
+use uuid::Uuid;
+
+use super::{Store, query, unsigned};
+use crate::domain::budget::SubjectKind;
+
+/// Lines of one invariant that are listed by name.
+const NAMED: usize = 20;
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) problems: Vec<String>,
+    pub(crate) settlements: u64,
+    pub(crate) entries: u64,
+    pub(crate) dead_letters: u64,
+}
+
+/// Bounds of a verification.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Now, Unix milliseconds: which windows are open.
+    pub(crate) now_ms: i64,
+}
+
+impl Store {
+    /// Looks at everything, as of one instant.
+    pub(crate) async fn verify(&self, limits: Limits) -> Result<Findings, DbErr> {
+        let reader = self.database.reader();
+        let tx = match self.database.backend() {
+            DbBackend::Postgres => {
+                reader
+                    .begin_with_config(Some(IsolationLevel::RepeatableRead), Some(AccessMode::ReadOnly))
+                    .await?
+            }
+            // A reading transaction sees one state of the file.
+            _ => reader.begin().await?,
+        };
+        let mut findings = Findings {
+            settlements: count(&tx, "SELECT COUNT(*) AS n FROM usage").await?,
+            entries: count(&tx, "SELECT COUNT(*) AS n FROM ledger_entry").await?,
+            dead_letters: count(&tx, "SELECT COUNT(*) AS n FROM dead_letter").await?,
+            ..Findings::default()
+        };
+        for (sql, tell) in CHECKS {
+            findings.add(&query(&tx, sql, []).await?, tell)?;
+        }
+        for kind in SubjectKind::ALL {
+            findings.add(&query(&tx, &windows_sql(kind), []).await?, &window_line)?;
+            let open = query(&tx, &missing_windows_sql(kind), [limits.now_ms.into()]).await?;
+            findings.add(&open, &missing_window_line)?;
+        }
+        tx.rollback().await?;
+        Ok(findings)
+    }
+}
+
+impl Findings {
+    fn add(&mut self, rows: &[QueryResult], tell: &dyn Fn(&QueryResult) -> Result<String, DbErr>) -> Result<(), DbErr> {
+        for row in rows.iter().take(NAMED) {
+            self.problems.push(tell(row)?);
+        }
+        if let Some(rest) = rows.len().checked_sub(NAMED).filter(|rest| *rest > 0) {
+            self.problems.push(format!("… and {rest} more of this kind"));
+        }
+        Ok(())
+    }
+}
+
+type Check = (&'static str, &'static (dyn Fn(&QueryResult) -> Result<String, DbErr> + Sync));
+
+/// Sums are cast: they are NUMERIC on PostgreSQL.
+const CHECKS: [Check; 9] = [
+    (
+        "SELECT transaction_id AS id, phase, CAST(SUM(amount_nanos) AS BIGINT) AS nanos FROM ledger_entry \
+         GROUP BY transaction_id, phase HAVING SUM(amount_nanos) <> 0",
+        &|row| Ok(format!("transaction {} (phase {}) does not balance: its lines sum to {} USD", id(row)?, number(row, "phase")?, usd(row, "nanos")?)),
+    ),
+    (
+        "SELECT w.id AS owner, w.balance_nanos AS nanos, CAST(COALESCE(e.total, 0) AS BIGINT) AS entries FROM wallet w \
+         LEFT JOIN (SELECT account, SUM(amount_nanos) AS total FROM ledger_entry WHERE account LIKE 'balance:%' GROUP BY account) e \
+         ON e.account = 'balance:' || SUBSTR(w.id, 8) WHERE w.id LIKE 'tenant:%' AND w.balance_nanos <> COALESCE(e.total, 0)",
+        &|row| Ok(format!("{}: its balance is {} USD, its entries sum to {} USD", text(row, "owner")?, usd(row, "nanos")?, usd(row, "entries")?)),
+    ),
+    (
+        "SELECT w.id AS owner, w.overrun_nanos AS nanos, CAST(COALESCE(e.total, 0) AS BIGINT) AS entries FROM wallet w \
+         LEFT JOIN (SELECT account, SUM(amount_nanos) AS total FROM ledger_entry WHERE account LIKE 'overrun:%' GROUP BY account) e \
+         ON e.account = 'overrun:' || SUBSTR(w.id, 8) WHERE w.id LIKE 'tenant:%' AND w.overrun_nanos <> COALESCE(e.total, 0)",
+        &|row| Ok(format!("{}: its overrun debt is {} USD, its entries sum to {} USD", text(row, "owner")?, usd(row, "nanos")?, usd(row, "entries")?)),
+    ),
+    (
+        "SELECT e.account AS owner, CAST(SUM(e.amount_nanos) AS BIGINT) AS nanos FROM ledger_entry e WHERE e.account LIKE 'balance:%' \
+         AND NOT EXISTS (SELECT 1 FROM wallet w WHERE w.id = 'tenant:' || SUBSTR(e.account, 9)) GROUP BY e.account HAVING SUM(e.amount_nanos) <> 0",
+        &|row| Ok(format!("{}: entries of {} USD, but no wallet", text(row, "owner")?, usd(row, "nanos")?)),
+    ),
+    (
+        "SELECT u.request_id AS id, u.charge_nanos AS nanos, CAST(COALESCE(e.revenue, 0) AS BIGINT) AS revenue, u.cost_nanos AS cost, \
+         CAST(COALESCE(e.cost, 0) AS BIGINT) AS paid FROM usage u LEFT JOIN (SELECT transaction_id, \
+         SUM(CASE WHEN account = 'revenue' THEN amount_nanos ELSE 0 END) AS revenue, \
+         SUM(CASE WHEN account = 'cost' THEN -amount_nanos ELSE 0 END) AS cost \
+         FROM ledger_entry WHERE kind IN ('settlement', 'final') GROUP BY transaction_id) e ON e.transaction_id = u.request_id \
+         WHERE u.charge_nanos <> COALESCE(e.revenue, 0) OR u.cost_nanos <> COALESCE(e.cost, 0)",
+        &|row| Ok(format!(
+            "request {}: the usage row charges {} USD and costs {} USD, the ledger {} USD and {} USD",
+            id(row)?, usd(row, "nanos")?, usd(row, "cost")?, usd(row, "revenue")?, usd(row, "paid")?
+        )),
+    ),
+    (
+        "SELECT DISTINCT e.transaction_id AS id FROM ledger_entry e WHERE e.kind IN ('settlement', 'final') \
+         AND NOT EXISTS (SELECT 1 FROM usage u WHERE u.request_id = e.transaction_id)",
+        &|row| Ok(format!("request {}: settled in the ledger, but it has no usage row", id(row)?)),
+    ),
+    (
+        "SELECT request_id AS id, COUNT(*) AS n FROM usage GROUP BY request_id HAVING COUNT(*) > 1",
+        &|row| Ok(format!("request {}: settled {} times", id(row)?, number(row, "n")?)),
+    ),
+    (
+        "SELECT u.request_id AS id, u.cost_nanos AS nanos, CAST(COALESCE(a.total, 0) AS BIGINT) AS attempts FROM usage u \
+         LEFT JOIN (SELECT day, request_id, SUM(cost_nanos) AS total FROM attempt GROUP BY day, request_id) a \
+         ON a.day = u.day AND a.request_id = u.request_id WHERE u.cost_nanos <> COALESCE(a.total, 0)",
+        &|row| Ok(format!("request {}: the usage row costs {} USD, its attempts {} USD", id(row)?, usd(row, "nanos")?, usd(row, "attempts")?)),
+    ),
+    (
+        "SELECT request_id, kind, problem FROM dead_letter WHERE kind <> 'conflict' ORDER BY at_ms",
+        &|row| Ok(format!("request {}: not settled, a dead letter ({}): {}", text(row, "request_id")?, text(row, "kind")?, text(row, "problem")?)),
+    ),
+];
+
+fn matching(kind: SubjectKind) -> &'static str {
+    match kind {
+        SubjectKind::Tenant => "u.tenant = SUBSTR(w.owner, 8)",
+        SubjectKind::User => "u.tenant = SUBSTR(w.owner, 8) AND u.user_name = w.subject",
+        SubjectKind::Key => "u.tenant = SUBSTR(w.owner, 8) AND u.key_name = w.subject",
+        SubjectKind::Group => "u.group_name = w.subject",
+    }
+}
+
+/// Windows that differ from the rows they cover.
+fn windows_sql(kind: SubjectKind) -> String {
+    format!(
+        "SELECT s.* FROM (SELECT w.owner, w.subject_kind, w.subject, w.span, w.starts_ms, w.used_nanos, w.used_tokens, \
+         CAST(COALESCE(SUM(u.charge_nanos), 0) AS BIGINT) AS nanos, CAST(COALESCE(SUM(u.counted_tokens), 0) AS BIGINT) AS tokens \
+         FROM spend_window w LEFT JOIN usage u ON u.day >= w.starts_ms / 86400000 AND u.day <= w.ends_ms / 86400000 \
+         AND u.created_ms >= w.starts_ms AND u.created_ms < w.ends_ms AND {} \
+         WHERE w.counted = 1 AND w.subject_kind = '{}' \
+         GROUP BY w.owner, w.subject_kind, w.subject, w.span, w.starts_ms, w.used_nanos, w.used_tokens) s \
+         WHERE s.used_nanos <> s.nanos OR s.used_tokens <> s.tokens",
+        matching(kind),
+        kind.name(),
+    )
+}
+
+fn window_line(row: &QueryResult) -> Result<String, DbErr> {
+    Ok(format!(
+        "window {} {} {} {} from {}: it counts {} USD and {} tokens, its usage rows {} USD and {} tokens",
+        text(row, "owner")?,
+        text(row, "subject_kind")?,
+        text(row, "subject")?,
+        text(row, "span")?,
+        super::usage::rfc3339(number(row, "starts_ms")?),
+        usd(row, "used_nanos")?,
+        number(row, "used_tokens")?,
+        usd(row, "nanos")?,
+        number(row, "tokens")?,
+    ))
+}
+
+/// Budgets that are switched on and whose rows since then have no window at all.
+fn missing_windows_sql(kind: SubjectKind) -> String {
+    format!(
+        "SELECT w.owner, w.subject_kind, w.subject, w.span, COUNT(*) AS n FROM budget w JOIN usage u ON u.day >= w.since_ms / 86400000 \
+         AND u.created_ms >= w.since_ms AND u.created_ms <= $1 + 86400000 AND {} \
+         WHERE w.active = 1 AND w.subject_kind = '{}' AND NOT EXISTS (SELECT 1 FROM spend_window s WHERE s.owner = w.owner \
+         AND s.subject_kind = w.subject_kind AND s.subject = w.subject AND s.span = w.span \
+         AND s.starts_ms <= u.created_ms AND s.ends_ms > u.created_ms) \
+         GROUP BY w.owner, w.subject_kind, w.subject, w.span",
+        matching(kind),
+        kind.name(),
+    )
+}
+
+fn missing_window_line(row: &QueryResult) -> Result<String, DbErr> {
+    Ok(format!(
+        "budget {} {} {} per {}: {} usage rows are counted in no window",
+        text(row, "owner")?,
+        text(row, "subject_kind")?,
+        text(row, "subject")?,
+        text(row, "span")?,
+        number(row, "n")?,
+    ))
+}
+
+async fn count(on: &impl ConnectionTrait, sql: &str) -> Result<u64, DbErr> {
+    query(on, sql, []).await?.first().map_or(Ok(0), |row| unsigned(row, "n"))
+}
+
+fn id(row: &QueryResult) -> Result<Uuid, DbErr> {
+    row.try_get("", "id")
+}
+
+fn text(row: &QueryResult, column: &str) -> Result<String, DbErr> {
+    row.try_get("", column)
+}
+
+fn number(row: &QueryResult, column: &str) -> Result<i64, DbErr> {
+    row.try_get("", column)
+}
+
+fn usd(row: &QueryResult, column: &str) -> Result<NanoUsd, DbErr> {
+    row.try_get("", column).map(NanoUsd)
+}
