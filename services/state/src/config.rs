@@ -54,10 +54,14 @@ impl Default for Policies {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StateConfig {
-    /// Of the Redis backend: `redis://HOST:PORT`, `rediss://…`, `redis+unix:///PATH`. Absent: memory, for one process.
-    /// May bear a password, and prints without it.
-    #[serde(skip_serializing)]
+    /// Of the Redis backend: `redis://[USER:PASSWORD@]HOST:PORT[/DB]`, `rediss://…`, `redis+unix:///PATH`; of a Cluster or of
+    /// Sentinels several, with commas between. Absent: memory, for one process. It may bear a password and is never printed.
+    #[serde(skip)]
     pub url: Option<SecretString>,
+    /// Whether `url` names nodes of a Redis Cluster. `false`.
+    pub cluster: bool,
+    /// Whether `url` names Sentinels, and of which master. Absent: it does not.
+    pub sentinel_master: Option<String>,
     /// First part of every key and channel: the layout's version. `sb:1:`.
     pub prefix: String,
     /// Longest wait for one operation. `50ms`.
@@ -100,6 +104,8 @@ impl Default for StateConfig {
     fn default() -> Self {
         Self {
             url: None,
+            cluster: false,
+            sentinel_master: None,
             prefix: "sb:1:".into(),
             timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(1),
@@ -123,6 +129,8 @@ impl StateConfig {
     pub fn check(&self) -> Result<(), Error> {
         let wrong = if self.prefix.is_empty() || self.prefix.contains(['{', '}']) {
             "state.prefix: expected a text without braces, such as `sb:1:`"
+        } else if self.cluster && self.sentinel_master.is_some() {
+            "state.cluster, state.sentinel_master: expected at most one of them"
         } else if self.timeout.is_zero() || self.connect_timeout.is_zero() {
             "state.timeout, state.connect_timeout: expected more than nothing, such as `50ms`"
         } else if self.probe_interval.is_zero() {

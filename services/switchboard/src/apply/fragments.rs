@@ -1,0 +1,235 @@
+//! A catalogue cut into what each service owns.
+
+use bytes::Bytes;
+use secrecy::{ExposeSecret as _, SecretString};
+use switchboard_catalogue::{
+    Abandoned, Budget, BudgetWindow, Catalogue, Cidr, Group, Hold, Key, Limits, SecretRef, Tenant,
+    Unsupported, User, WithoutBilling,
+};
+use switchboard_proto::{
+    auth::v1 as auth, billing::v1 as billing, common::v1 as common, credentials::v1 as credentials,
+    scheduler::v1 as scheduler,
+};
+
+use super::{Secrets, sheets::sheets};
+
+/// What each service gets. Secrets are in `credentials` and `tenants` alone; none of it is ever shown.
+#[derive(Clone)]
+pub struct Fragments {
+    pub(super) credentials: Vec<credentials::AccountCredential>,
+    pub(super) sheets: Vec<scheduler::Sheet>,
+    pub(super) catalogue_json: Bytes,
+    pub(super) groups: Vec<auth::GroupAccess>,
+    pub(super) tenants: Vec<auth::Tenant>,
+    pub(super) money: Vec<billing::TenantMoney>,
+    pub(super) group_budgets: Vec<billing::Budget>,
+}
+
+impl std::fmt::Debug for Fragments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Fragments(***)")
+    }
+}
+
+impl Fragments {
+    /// Cuts a valid catalogue and resolves its secrets.
+    ///
+    /// # Errors
+    /// Every reference that leads nowhere, with its path in the catalogue.
+    pub fn of(catalogue: &Catalogue, secrets: &dyn Secrets) -> Result<Self, Vec<String>> {
+        let mut problems = Vec::new();
+        let mut resolve = |path: String, reference: Option<&SecretRef>| {
+            let resolved = reference.map(|reference| secrets.resolve(reference));
+            match resolved {
+                None => None,
+                Some(Ok(secret)) => secret,
+                Some(Err(problem)) => {
+                    problems.push(format!("{path}: {problem}"));
+                    None
+                }
+            }
+        };
+        let credentials = catalogue
+            .accounts
+            .iter()
+            .enumerate()
+            .filter_map(|(index, account)| {
+                let path = format!("accounts[{index}].credential");
+                let secret = resolve(path, account.credential.as_ref())?;
+                Some(credentials::AccountCredential {
+                    account: account.name.clone(),
+                    secret: expose(&secret),
+                })
+            })
+            .collect();
+        let tenants = catalogue
+            .tenants
+            .iter()
+            .enumerate()
+            .map(|(at, tenant)| access(catalogue, tenant, at, &mut resolve))
+            .collect();
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        // Tenants are auth's and billing's; the scheduler gets the rest, with secrets as references.
+        let supply = Catalogue {
+            tenants: Vec::new(),
+            subscriptions: Vec::new(),
+            limit_profiles: Vec::new(),
+            ..catalogue.clone()
+        };
+        let catalogue_json = serde_json::to_vec(&supply)
+            .map_err(|error| vec![format!("the catalogue cannot be written as JSON: {error}")])?;
+        Ok(Self {
+            credentials,
+            sheets: sheets(catalogue),
+            catalogue_json: catalogue_json.into(),
+            groups: catalogue.groups.iter().map(group).collect(),
+            tenants,
+            money: catalogue.tenants.iter().map(money).collect(),
+            group_budgets: catalogue
+                .groups
+                .iter()
+                .flat_map(|group| budgets("group", &group.name, &group.budgets))
+                .collect(),
+        })
+    }
+}
+
+fn expose(secret: &SecretString) -> String {
+    secret.expose_secret().to_owned()
+}
+
+fn group(group: &Group) -> auth::GroupAccess {
+    let (whole, each) = group.limits.as_ref().map_or((None, None), |limits| {
+        (Some(limits.whole()), limits.per_user.clone())
+    });
+    auth::GroupAccess {
+        name: group.name.clone(),
+        allow_ips: cidrs(group.allow_ips.as_deref()),
+        limits: whole.as_ref().map(limits),
+        user_limits: each.as_ref().map(limits),
+        multiplier: millionths(group.multiplier()),
+    }
+}
+
+fn access(
+    catalogue: &Catalogue,
+    tenant: &Tenant,
+    at: usize,
+    resolve: &mut dyn FnMut(String, Option<&SecretRef>) -> Option<SecretString>,
+) -> auth::Tenant {
+    auth::Tenant {
+        name: tenant.name.clone(),
+        status: auth::Status::Active.into(),
+        prepaid: tenant.is_prepaid(),
+        strict_hold: tenant.hold() == Hold::Strict,
+        serve_without_billing: tenant.without_billing == WithoutBilling::Serve,
+        abandoned_free: tenant.abandoned == Abandoned::Free,
+        log_content: tenant.log_content,
+        limits: None,
+        users: tenant.users.iter().map(user).collect(),
+        keys: tenant
+            .keys
+            .iter()
+            .enumerate()
+            .map(|(index, key)| {
+                let path = format!("tenants[{at}].keys[{index}].secret");
+                let secret = resolve(path, key.secret.as_ref());
+                access_key(catalogue, key, secret.as_ref())
+            })
+            .collect(),
+    }
+}
+
+fn user(user: &User) -> auth::User {
+    auth::User {
+        email: user.email.clone(),
+        role: user.role.to_string(),
+        multiplier: millionths(user.multiplier),
+        limits: user.limits.as_ref().map(limits),
+        status: auth::Status::Active.into(),
+    }
+}
+
+fn access_key(catalogue: &Catalogue, key: &Key, secret: Option<&SecretString>) -> auth::Key {
+    auth::Key {
+        name: key.name.clone(),
+        secret: secret.map(expose).unwrap_or_default(),
+        group: key.group.clone(),
+        user: key.user.clone().unwrap_or_default(),
+        models: key.models.clone().unwrap_or_default(),
+        expires_at_ms: key.expires.map(|last_day| {
+            i64::try_from(last_day.end().unix_timestamp_nanos() / 1_000_000).unwrap_or(i64::MAX)
+        }),
+        limits: catalogue.key_limits(key).as_ref().map(limits),
+        allow_ips: cidrs(key.allow_ips.as_deref()),
+        reject_unsupported: key.unsupported == Some(Unsupported::Reject),
+        cost_center: key.cost_center.clone().unwrap_or_default(),
+        tags: key.tags.clone().into_iter().collect(),
+        status: auth::Status::Active.into(),
+    }
+}
+
+fn money(tenant: &Tenant) -> billing::TenantMoney {
+    let own = budgets("tenant", "", &tenant.budgets);
+    let users = tenant
+        .users
+        .iter()
+        .flat_map(|user| budgets("user", &user.email, &user.budgets));
+    let keys = tenant
+        .keys
+        .iter()
+        .flat_map(|key| budgets("key", &key.name, &key.budgets));
+    billing::TenantMoney {
+        name: tenant.name.clone(),
+        opening_balance_nanos: tenant.balance.map(|balance| balance.nanos()),
+        budgets: own.chain(users).chain(keys).collect(),
+    }
+}
+
+/// Budgets whose windows count today; the others were warned about when the file was read.
+fn budgets<'a>(
+    kind: &'a str,
+    subject: &'a str,
+    budgets: &'a [Budget],
+) -> impl Iterator<Item = billing::Budget> + 'a {
+    budgets
+        .iter()
+        .filter(|budget| {
+            !budget.rolling
+                && matches!(
+                    budget.window,
+                    BudgetWindow::Hour | BudgetWindow::Day | BudgetWindow::Month
+                )
+        })
+        .map(move |budget| billing::Budget {
+            subject_kind: kind.to_owned(),
+            subject: subject.to_owned(),
+            window: budget.window.to_string(),
+            amount_nanos: budget.amount.map(|amount| amount.nanos()),
+            tokens: budget.tokens,
+        })
+}
+
+fn limits(limits: &Limits) -> common::Limits {
+    common::Limits {
+        requests_per_second: limits.requests_per_second,
+        requests_per_minute: limits.requests_per_minute,
+        tokens_per_minute: limits.tokens_per_minute,
+        concurrency: limits.concurrency.map(u64::from),
+        burst: limits.burst,
+    }
+}
+
+fn cidrs(cidrs: Option<&[Cidr]>) -> Vec<String> {
+    cidrs
+        .unwrap_or_default()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+fn millionths(multiplier: switchboard_catalogue::Multiplier) -> u64 {
+    u64::try_from(multiplier.millionths()).unwrap_or(0)
+}

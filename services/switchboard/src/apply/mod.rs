@@ -1,0 +1,251 @@
+//! Configuration as code (ROUTE-7): one catalogue file, planned everywhere, then committed in an order in which any
+//! prefix is safe: credentials, prices, accounts with models and groups (one version), tenants and keys, balances and
+//! budgets. Each step is idempotent: after a failure in the middle, running again converges.
+//!
+//! Secrets are resolved here, where the file is read, and travel only to the service that keeps them.
+
+mod fragments;
+mod secrets;
+mod sheets;
+
+use switchboard_common::{error::Failure, grpc::MAX_MESSAGE, grpc::Rpc};
+use switchboard_proto::{
+    auth::v1::{self as auth, auth_admin_client::AuthAdminClient},
+    billing::v1::{self as billing, billing_admin_client::BillingAdminClient},
+    common::v1::{Actor, PlannedChange},
+    credentials::v1::{self as credentials, credentials_admin_client::CredentialsAdminClient},
+    scheduler::v1::{self as scheduler, scheduler_admin_client::SchedulerAdminClient},
+};
+use tonic::Status;
+
+pub use fragments::Fragments;
+pub use secrets::{Secrets, SystemSecrets};
+
+/// Clients of the four services that have facts.
+#[derive(Clone, Debug)]
+pub struct AdminClients {
+    /// Tenants, groups' access side, keys.
+    pub auth: AuthAdminClient<Rpc>,
+    /// Accounts, models, groups' supply side.
+    pub scheduler: SchedulerAdminClient<Rpc>,
+    /// The vault.
+    pub credentials: CredentialsAdminClient<Rpc>,
+    /// Prices, balances, budgets, usage, ledger.
+    pub billing: BillingAdminClient<Rpc>,
+}
+
+impl AdminClients {
+    /// Over one transport to each.
+    #[must_use]
+    pub fn new(auth: Rpc, scheduler: Rpc, credentials: Rpc, billing: Rpc) -> Self {
+        Self {
+            auth: AuthAdminClient::new(auth)
+                .max_decoding_message_size(MAX_MESSAGE)
+                .max_encoding_message_size(MAX_MESSAGE),
+            scheduler: SchedulerAdminClient::new(scheduler)
+                .max_decoding_message_size(MAX_MESSAGE)
+                .max_encoding_message_size(MAX_MESSAGE),
+            credentials: CredentialsAdminClient::new(credentials)
+                .max_decoding_message_size(MAX_MESSAGE)
+                .max_encoding_message_size(MAX_MESSAGE),
+            billing: BillingAdminClient::new(billing)
+                .max_decoding_message_size(MAX_MESSAGE)
+                .max_encoding_message_size(MAX_MESSAGE),
+        }
+    }
+
+    /// Over one transport for all (the edge).
+    #[must_use]
+    pub fn over(rpc: Rpc) -> Self {
+        Self::new(rpc.clone(), rpc.clone(), rpc.clone(), rpc)
+    }
+}
+
+/// A step that did not commit.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{step} refused: {}; {}",
+    Failure::from_status(status).message,
+    applied_text(applied)
+)]
+pub struct Error {
+    /// Which step.
+    pub step: &'static str,
+    /// What the service said.
+    pub status: Status,
+    /// Steps that had committed before.
+    pub applied: Vec<&'static str>,
+}
+
+fn applied_text(applied: &[&str]) -> String {
+    if applied.is_empty() {
+        "nothing was applied".to_owned()
+    } else {
+        format!(
+            "applied before: {}; run it again to converge",
+            applied.join(", ")
+        )
+    }
+}
+
+/// What an apply did, or would do.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Differences, in the order of the steps.
+    pub changes: Vec<PlannedChange>,
+    /// Secrets that were generated, shown this once.
+    pub issued: Vec<auth::IssuedKey>,
+    /// The catalogue's version afterwards (of a plan: now).
+    pub catalogue_version: u64,
+}
+
+const CREDENTIALS: &str = "credentials";
+const PRICES: &str = "prices";
+const CATALOGUE: &str = "accounts, models and groups";
+const ACCESS: &str = "tenants and keys";
+const MONEY: &str = "balances and budgets";
+
+/// Says what would change and writes nothing. Every service validates.
+///
+/// # Errors
+/// The first service that refuses.
+pub async fn plan(
+    clients: &AdminClients,
+    fragments: &Fragments,
+    actor: &Actor,
+) -> Result<Outcome, Error> {
+    let mut run = Run::new(clients, fragments, actor);
+    run.plan().await?;
+    Ok(run.outcome)
+}
+
+/// Plans everywhere, then commits in order.
+///
+/// # Errors
+/// The first service that refuses, with what was applied before.
+pub async fn apply(
+    clients: &AdminClients,
+    fragments: &Fragments,
+    actor: &Actor,
+) -> Result<Outcome, Error> {
+    Run::new(clients, fragments, actor).plan().await?;
+    let mut run = Run::new(clients, fragments, actor);
+    run.commit().await?;
+    Ok(run.outcome)
+}
+
+struct Run<'a> {
+    clients: AdminClients,
+    fragments: &'a Fragments,
+    actor: &'a Actor,
+    outcome: Outcome,
+    applied: Vec<&'static str>,
+}
+
+impl<'a> Run<'a> {
+    fn new(clients: &AdminClients, fragments: &'a Fragments, actor: &'a Actor) -> Self {
+        Self {
+            clients: clients.clone(),
+            fragments,
+            actor,
+            outcome: Outcome::default(),
+            applied: Vec::new(),
+        }
+    }
+
+    async fn plan(&mut self) -> Result<(), Error> {
+        let answer = self.clients.credentials.plan(self.credentials()).await;
+        self.outcome.changes.extend(self.step(CREDENTIALS, answer)?.changes);
+        let answer = self.clients.billing.plan_prices(self.prices()).await;
+        let prices = self.step(PRICES, answer)?;
+        self.outcome.changes.extend(prices.changes);
+        let answer = self.clients.scheduler.plan(self.catalogue(prices.sheets)).await;
+        let catalogue = self.step(CATALOGUE, answer)?;
+        self.outcome.changes.extend(catalogue.changes);
+        self.outcome.catalogue_version = catalogue.version;
+        let answer = self.clients.auth.plan(self.access()).await;
+        self.outcome.changes.extend(self.step(ACCESS, answer)?.changes);
+        let answer = self.clients.billing.plan_tenants(self.money()).await;
+        self.outcome.changes.extend(self.step(MONEY, answer)?.changes);
+        Ok(())
+    }
+
+    async fn commit(&mut self) -> Result<(), Error> {
+        let answer = self.clients.credentials.apply(self.credentials()).await;
+        let done = self.step(CREDENTIALS, answer)?;
+        self.done(CREDENTIALS, done.changes);
+        let answer = self.clients.billing.apply_prices(self.prices()).await;
+        let prices = self.step(PRICES, answer)?;
+        self.done(PRICES, prices.changes);
+        let answer = self.clients.scheduler.apply(self.catalogue(prices.sheets)).await;
+        let catalogue = self.step(CATALOGUE, answer)?;
+        self.outcome.catalogue_version = catalogue.version;
+        self.done(CATALOGUE, catalogue.changes);
+        let answer = self.clients.auth.apply(self.access()).await;
+        let access = self.step(ACCESS, answer)?;
+        self.outcome.issued = access.issued;
+        self.done(ACCESS, access.changes);
+        let answer = self.clients.billing.apply_tenants(self.money()).await;
+        let money = self.step(MONEY, answer)?;
+        self.done(MONEY, money.changes);
+        Ok(())
+    }
+
+    fn step<T>(
+        &self,
+        step: &'static str,
+        answer: Result<tonic::Response<T>, Status>,
+    ) -> Result<T, Error> {
+        match answer {
+            Ok(answer) => Ok(answer.into_inner()),
+            Err(status) => Err(Error {
+                step,
+                status,
+                applied: self.applied.clone(),
+            }),
+        }
+    }
+
+    fn done(&mut self, step: &'static str, changes: Vec<PlannedChange>) {
+        self.applied.push(step);
+        self.outcome.changes.extend(changes);
+    }
+
+    fn credentials(&self) -> credentials::ApplyRequest {
+        credentials::ApplyRequest {
+            actor: Some(self.actor.clone()),
+            credentials: self.fragments.credentials.clone(),
+        }
+    }
+
+    fn prices(&self) -> billing::ApplyPricesRequest {
+        billing::ApplyPricesRequest {
+            actor: Some(self.actor.clone()),
+            sheets: self.fragments.sheets.clone(),
+        }
+    }
+
+    fn catalogue(&self, sheets: Vec<scheduler::Sheet>) -> scheduler::ApplyRequest {
+        scheduler::ApplyRequest {
+            actor: Some(self.actor.clone()),
+            catalogue_json: self.fragments.catalogue_json.clone(),
+            sheets,
+        }
+    }
+
+    fn access(&self) -> auth::ApplyRequest {
+        auth::ApplyRequest {
+            actor: Some(self.actor.clone()),
+            groups: self.fragments.groups.clone(),
+            tenants: self.fragments.tenants.clone(),
+        }
+    }
+
+    fn money(&self) -> billing::ApplyTenantsRequest {
+        billing::ApplyTenantsRequest {
+            actor: Some(self.actor.clone()),
+            tenants: self.fragments.money.clone(),
+            budgets: self.fragments.group_budgets.clone(),
+        }
+    }
+}

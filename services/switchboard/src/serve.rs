@@ -1,0 +1,350 @@
+//! `switchboard serve`: from flags and files to a running process, and its end.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use secrecy::ExposeSecret as _;
+use switchboard_common::{
+    grpc::{Address, Role},
+    settings::{Override, load},
+    telemetry::Telemetry,
+};
+use switchboard_proto::common::v1::Actor;
+use tokio::net::TcpListener;
+
+use crate::{
+    apply::{self, AdminClients, Fragments, SystemSecrets},
+    composition::{self, Ground, Owners, Process},
+    data_dir::{DataDir, Endpoint, Lock},
+    demo,
+    settings::Settings,
+};
+
+/// What `serve` was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct ServeArgs {
+    /// `-f`: the catalogue to apply at start.
+    pub file: Option<PathBuf>,
+    /// `--settings`.
+    pub settings: Option<PathBuf>,
+    /// `--data-dir`.
+    pub data_dir: Option<PathBuf>,
+    /// `--http`.
+    pub http: Option<Address>,
+    /// `--grpc`.
+    pub grpc: Option<Address>,
+    /// `--internal`.
+    pub internal: Option<Address>,
+    /// `--role`, repeatable; empty: all.
+    pub roles: Vec<Role>,
+    /// `--demo`.
+    pub demo: bool,
+}
+
+/// Why `serve` ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A settings file cannot be read.
+    #[error("settings file {0}: {1}")]
+    SettingsFile(String, std::io::Error),
+    /// A setting is wrong.
+    #[error(transparent)]
+    Settings(#[from] switchboard_common::settings::Error),
+    /// Telemetry cannot start.
+    #[error(transparent)]
+    Telemetry(#[from] switchboard_common::telemetry::Error),
+    /// The process cannot start.
+    #[error(transparent)]
+    Start(#[from] composition::Error),
+    /// The data directory.
+    #[error(transparent)]
+    DataDir(#[from] crate::data_dir::Error),
+    /// The catalogue, one line a mistake.
+    #[error("{0}")]
+    Catalogue(String),
+    /// The catalogue was refused.
+    #[error(transparent)]
+    Apply(#[from] apply::Error),
+    /// Flags that do not go together.
+    #[error("{0}")]
+    Usage(&'static str),
+    /// Output.
+    #[error("cannot write: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+/// Reads settings from file, environment and flags, in that order.
+///
+/// # Errors
+/// The file cannot be read, or a setting is wrong.
+pub fn read_settings(file: Option<&Path>, flags: &[Override]) -> Result<Settings, Error> {
+    let text = match file {
+        Some(path) => Some(
+            std::fs::read_to_string(path)
+                .map_err(|error| Error::SettingsFile(path.display().to_string(), error))?,
+        ),
+        None => None,
+    };
+    let name = file.map(|path| path.display().to_string());
+    let file = name.as_deref().zip(text.as_deref());
+    let mut overrides = Override::from_env(std::env::vars());
+    overrides.extend(flags.iter().cloned());
+    Ok(load(file, &overrides)?)
+}
+
+/// Runs until told to stop.
+///
+/// # Errors
+/// It cannot start; the message says what to change.
+pub async fn run(args: ServeArgs, out: &mut (dyn Write + Send)) -> Result<ExitCode, Error> {
+    let settings = read_settings(args.settings.as_deref(), &flags(&args))?;
+    let telemetry = Telemetry::start(&settings.telemetry, "switchboard")?;
+    let served = serve(args, settings, out).await;
+    telemetry.flush(Duration::from_secs(3)).await;
+    served
+}
+
+async fn serve(
+    args: ServeArgs,
+    settings: Settings,
+    out: &mut (dyn Write + Send),
+) -> Result<ExitCode, Error> {
+    let roles = if args.roles.is_empty() {
+        Role::ALL.to_vec()
+    } else {
+        args.roles.clone()
+    };
+    let alone = Role::ALL.iter().all(|role| roles.contains(role));
+    if !alone && (args.file.is_some() || args.demo) {
+        return Err(Error::Usage(
+            "-f and --demo need all roles in one process; a split system is changed by `switchboard apply`",
+        ));
+    }
+    let dir = DataDir::create(&settings.data_dir())?;
+    let _lock = dir.lock()?;
+    if alone {
+        dir.write_once("catalogue.sample.yaml", switchboard_catalogue::SAMPLE)?;
+    }
+    let mut stop = Signals::new()?;
+    let process = Process::start(settings, dir.clone(), &roles).await?;
+    if let Some(path) = &args.file {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Error::Catalogue(format!("{}: {error}", path.display())))?;
+        load_catalogue(&process, &text, &path.display().to_string()).await?;
+    }
+    let demo_key = if args.demo {
+        Some(start_demo(&process, &dir).await?)
+    } else {
+        None
+    };
+    ready(&process).await;
+    dir.publish(&Endpoint {
+        http: process.http.to_string(),
+        grpc: process
+            .grpc
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        pid: std::process::id(),
+    })?;
+    greet(&process, &dir, demo_key.as_deref(), args.file.is_some(), out)?;
+    stop.wait().await;
+    tracing::info!("stopping");
+    dir.retract();
+    // A second signal ends what the first began.
+    let clean = tokio::select! {
+        clean = process.shutdown() => clean,
+        () = stop.wait() => false,
+    };
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Parses a catalogue's text, logs its warnings and applies it to the services of this process.
+async fn load_catalogue(process: &Process, text: &str, name: &str) -> Result<(), Error> {
+    let parsed = switchboard_catalogue::parse(text, name).map_err(|mistakes| {
+        let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+        Error::Catalogue(lines.join("\n"))
+    })?;
+    for warning in &parsed.warnings {
+        tracing::warn!(target: "switchboard::catalogue", "{warning}");
+    }
+    let fragments = Fragments::of(&parsed.catalogue, &SystemSecrets)
+        .map_err(|problems| Error::Catalogue(problems.join("\n")))?;
+    let clients = process
+        .admin()
+        .ok_or(Error::Usage("the catalogue's owners do not run here"))?;
+    let actor = Actor {
+        name: format!("file:{name}"),
+        reason: "serve -f".to_owned(),
+    };
+    let outcome = apply::apply(&clients, &fragments, &actor).await?;
+    for issued in &outcome.issued {
+        // Shown once, on stdout's side of the world: a log would keep it.
+        let _ = writeln!(
+            std::io::stdout(),
+            "key {}/{}: {}   (shown once)",
+            issued.tenant,
+            issued.name,
+            issued.secret
+        );
+    }
+    Ok(())
+}
+
+async fn start_demo(process: &Process, dir: &DataDir) -> Result<String, Error> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let address = listener.local_addr()?;
+    demo::serve(
+        listener,
+        process.ground.clock.clone(),
+        &process.ground.life,
+    );
+    let (path, key) = dir.own_secret("demo.key", "sk-demo-")?;
+    let path = std::path::absolute(&path)?;
+    let text = demo::catalogue(address, &path.display().to_string());
+    load_catalogue(process, &text, "demo").await?;
+    Ok(key)
+}
+
+/// Waits until everything is there that serving needs.
+async fn ready(process: &Process) {
+    let mut said = false;
+    let started = tokio::time::Instant::now();
+    while !process.readiness.is_ready() {
+        if !said && started.elapsed() > Duration::from_secs(3) {
+            said = true;
+            tracing::warn!(missing = ?process.readiness.missing(), "still waiting to become ready");
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn greet(
+    process: &Process,
+    dir: &DataDir,
+    demo_key: Option<&str>,
+    has_catalogue: bool,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
+    if process.ground.first_run
+        && let Some(token) = &process.ground.admin_token
+    {
+        writeln!(
+            out,
+            "admin token (shown once, kept in {}): {}",
+            dir.path().join("admin.token").display(),
+            token.expose_secret()
+        )?;
+        if demo_key.is_none() && !has_catalogue {
+            writeln!(
+                out,
+                "next: edit {sample}, then switchboard apply -f {sample} --data-dir {dir}",
+                sample = dir.path().join("catalogue.sample.yaml").display(),
+                dir = dir.path().display()
+            )?;
+        }
+    }
+    if let Some(key) = demo_key {
+        writeln!(
+            out,
+            "try it:\ncurl -s http://{}/v1/chat/completions -H 'authorization: Bearer {key}' -H 'content-type: application/json' -d '{{\"model\":\"demo\",\"messages\":[{{\"role\":\"user\",\"content\":\"hello\"}}]}}'",
+            process.http
+        )?;
+    }
+    write!(out, "READY http={}", process.http)?;
+    if let Some(grpc) = &process.grpc {
+        write!(out, " grpc={grpc}")?;
+    }
+    if let Some(internal) = &process.internal {
+        write!(out, " internal={internal}")?;
+    }
+    writeln!(out)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn flags(args: &ServeArgs) -> Vec<Override> {
+    let mut flags = Vec::new();
+    let mut flag = |name: &str, path: &str, value: Option<String>| {
+        if let Some(value) = value {
+            flags.push(Override::flag(name, path, value));
+        }
+    };
+    let shown = |path: &PathBuf| path.display().to_string();
+    flag("--data-dir", "data_dir", args.data_dir.as_ref().map(shown));
+    flag("--http", "listen.http", args.http.as_ref().map(ToString::to_string));
+    flag("--grpc", "listen.grpc", args.grpc.as_ref().map(ToString::to_string));
+    flag("--internal", "listen.internal", args.internal.as_ref().map(ToString::to_string));
+    flags
+}
+
+/// Asks to stop.
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// The services of a stopped data directory, open for admin calls under its lock.
+pub struct AdminGuard {
+    owners: Owners,
+    ground: Ground,
+    _lock: Lock,
+}
+
+impl std::fmt::Debug for AdminGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AdminGuard")
+    }
+}
+
+impl AdminGuard {
+    /// Ends them and gives the lock back.
+    pub async fn close(self) {
+        let last = self.ground.settings.shutdown.last;
+        self.ground.life.shutdown(last, last).await;
+        self.owners.close().await;
+    }
+}
+
+/// Opens the services that own facts, of a stopped program's data directory, in this process.
+///
+/// # Errors
+/// The directory is in use, or a service cannot start.
+pub async fn open_admin(path: &Path) -> Result<(AdminClients, AdminGuard), Error> {
+    let dir = DataDir::existing(path)?;
+    let lock = dir.lock()?;
+    let ground = Ground::prepare(Settings::default(), dir, &Role::ALL).await?;
+    let owners = Owners::start(&ground, &Role::ALL, &ground.life.clone(), &mut Vec::new()).await?;
+    let clients = owners
+        .admin()
+        .ok_or(Error::Usage("the catalogue's owners do not run here"))?;
+    Ok((
+        clients,
+        AdminGuard {
+            owners,
+            ground,
+            _lock: lock,
+        },
+    ))
+}

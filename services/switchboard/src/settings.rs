@@ -1,0 +1,326 @@
+//! How a process runs (OPS-1): one section a service, documented defaults, file < environment < flags.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use switchboard_common::{
+    db::DatabaseConfig,
+    feed::FeedConfig,
+    grpc::{Address, GrpcConfig, Role},
+    telemetry::TelemetryConfig,
+};
+use switchboard_migrations::Owner;
+use switchboard_state::StateConfig;
+
+use crate::data_dir::DataDir;
+
+/// All settings of a process.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Where it listens.
+    pub listen: Listen,
+    /// Where keys, databases and the journal lie. `switchboard-data`.
+    pub data_dir: Option<PathBuf>,
+    /// 32 bytes as hexadecimal digits, the same for all roles. `master.key` in the data directory.
+    pub master_key_file: Option<PathBuf>,
+    /// The bootstrap admin's token. `admin.token` in the data directory.
+    pub admin_token_file: Option<PathBuf>,
+    /// Facts.
+    pub database: DatabaseSettings,
+    /// Hot state.
+    pub redis: RedisSettings,
+    /// Where the other roles are.
+    pub peers: Peers,
+    /// How a process ends.
+    pub shutdown: Shutdown,
+    /// Every gRPC client and server.
+    pub grpc: GrpcConfig,
+    /// Logs and traces.
+    pub telemetry: TelemetryConfig,
+    /// How changes are tailed and followed.
+    pub feed: FeedConfig,
+    /// The state store.
+    pub state: StateConfig,
+    /// The edge.
+    pub edge: switchboard_edge::Config,
+    /// The upstream-forwarder.
+    pub forwarder: switchboard_forwarder::Config,
+    /// Auth.
+    pub auth: switchboard_auth::Config,
+    /// The scheduler.
+    pub scheduler: switchboard_scheduler::Config,
+    /// Token-refresh.
+    #[serde(rename = "token-refresh")]
+    pub token_refresh: switchboard_token_refresh::Config,
+    /// Billing.
+    pub billing: switchboard_billing::Config,
+}
+
+/// Listeners. Port 0 takes a free one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Listen {
+    /// The API (edge), and `/livez`, `/readyz`, `/metrics` of every role. `127.0.0.1:8080`.
+    pub http: Option<Address>,
+    /// Public inference over gRPC (forwarder). `127.0.0.1:8081`.
+    pub grpc: Option<Address>,
+    /// gRPC for the other roles. None where all roles run in one process, else `127.0.0.1:0`.
+    pub internal: Option<Address>,
+}
+
+/// Where facts lie.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DatabaseSettings {
+    /// `postgres://user:password@host/database`. Empty: SQLite files in the data directory.
+    pub url: String,
+    /// Connections of one role of this process at most.
+    pub max_connections: u32,
+}
+
+impl Default for DatabaseSettings {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            max_connections: 10,
+        }
+    }
+}
+
+/// Where hot state lies.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RedisSettings {
+    /// `redis://[user:password@]host:port[/db]`, `rediss://…` or `redis+unix:///path`; several with commas for a Cluster or
+    /// Sentinels. Empty: memory, for one process.
+    pub url: String,
+}
+
+/// Addresses of the other roles' internal listeners (`http://host:port`, `host:port`, `unix:/path`); several are balanced.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Peers {
+    /// Auth.
+    pub auth: Vec<String>,
+    /// The scheduler.
+    pub scheduler: Vec<String>,
+    /// The upstream-forwarder.
+    pub forwarder: Vec<String>,
+    /// Token-refresh.
+    #[serde(rename = "token-refresh")]
+    pub token_refresh: Vec<String>,
+    /// Billing.
+    pub billing: Vec<String>,
+}
+
+impl Peers {
+    /// Of a role.
+    #[must_use]
+    pub fn of(&self, role: Role) -> &[String] {
+        match role {
+            Role::Auth => &self.auth,
+            Role::Scheduler => &self.scheduler,
+            Role::Forwarder => &self.forwarder,
+            Role::TokenRefresh => &self.token_refresh,
+            Role::Billing => &self.billing,
+            Role::Edge => &[],
+        }
+    }
+}
+
+/// The two phases of an end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Shutdown {
+    /// How long running streams may take to finish.
+    #[serde(with = "switchboard_common::settings::duration")]
+    pub grace: Duration,
+    /// How long the rest may take: settlements, leases, connections.
+    #[serde(with = "switchboard_common::settings::duration")]
+    pub last: Duration,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_secs(600),
+            last: Duration::from_secs(10),
+        }
+    }
+}
+
+impl std::fmt::Debug for DatabaseSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DatabaseSettings")
+            .field("url", &redacted(&self.url))
+            .field("max_connections", &self.max_connections)
+            .finish()
+    }
+}
+
+impl std::fmt::Debug for RedisSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisSettings")
+            .field("url", &redacted(&self.url))
+            .finish()
+    }
+}
+
+/// A URL without its password, for eyes.
+#[must_use]
+pub fn redacted(url: &str) -> String {
+    let parts = url.split(',').map(|url| {
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return url.to_owned();
+        };
+        match rest.rsplit_once('@') {
+            Some((_, host)) => format!("{scheme}://***@{host}"),
+            None => url.to_owned(),
+        }
+    });
+    parts.collect::<Vec<_>>().join(",")
+}
+
+/// Settings that contradict each other.
+#[derive(Debug, thiserror::Error)]
+#[error("{setting}: {message}")]
+pub struct Error {
+    /// Which.
+    pub setting: &'static str,
+    /// What was expected, and what to do.
+    pub message: String,
+}
+
+impl Settings {
+    /// For eyes: everything, with secrets as `***`.
+    #[must_use]
+    pub fn shown(&self) -> Self {
+        let mut shown = self.clone();
+        shown.database.url = redacted(&self.database.url);
+        shown.redis.url = redacted(&self.redis.url);
+        shown
+    }
+
+    /// The data directory's path.
+    #[must_use]
+    pub fn data_dir(&self) -> PathBuf {
+        self.data_dir
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("switchboard-data"))
+    }
+
+    /// Checks what no single section can see.
+    ///
+    /// # Errors
+    /// The first contradiction.
+    pub fn check(&self, roles: &[Role]) -> Result<(), Error> {
+        let alone = Role::ALL.iter().all(|role| roles.contains(role));
+        let wrong = |setting, message: String| Err(Error { setting, message });
+        let owners = [Role::Auth, Role::Scheduler, Role::TokenRefresh, Role::Billing];
+        let has_facts = roles.iter().any(|role| owners.contains(role));
+        if !alone && has_facts && self.database.url.is_empty() {
+            return wrong(
+                "database.url",
+                "expected a PostgreSQL URL: roles in several processes cannot share SQLite files"
+                    .to_owned(),
+            );
+        }
+        let has_state = roles
+            .iter()
+            .any(|role| matches!(role, Role::Auth | Role::Scheduler | Role::Billing));
+        if !alone && has_state && self.redis.url.is_empty() {
+            return wrong(
+                "redis.url",
+                "expected a Redis URL: roles in several processes cannot share memory, and each would grant all slots"
+                    .to_owned(),
+            );
+        }
+        if !alone && self.master_key_file.is_none() {
+            return wrong(
+                "master_key_file",
+                "expected a file with 64 hexadecimal digits, the same for all roles".to_owned(),
+            );
+        }
+        let needed: &[(Role, &[Role])] = &[
+            (Role::Edge, &[Role::Forwarder, Role::Auth, Role::Scheduler, Role::TokenRefresh, Role::Billing]),
+            (Role::Forwarder, &[Role::Auth, Role::Scheduler, Role::TokenRefresh, Role::Billing]),
+        ];
+        for (role, peers) in needed {
+            for peer in peers.iter().filter(|_| roles.contains(role)) {
+                if !roles.contains(peer) && self.peers.of(*peer).is_empty() {
+                    return wrong(
+                        "peers",
+                        format!("expected peers.{peer}: the {role} needs it and it does not run here"),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The sections as the services take them: what is said once for all of them is put where each looks.
+    #[must_use]
+    pub fn spread(mut self) -> Self {
+        self.auth.feed = self.feed.clone();
+        self.scheduler.feed = self.feed.clone();
+        self.token_refresh.feed = self.feed.clone();
+        self.billing.feed = self.feed.clone();
+        self.forwarder.feed = self.feed.clone();
+        self.forwarder.lease_renew = self.state.lease_renew;
+        if !self.redis.url.is_empty() {
+            self.state.url = Some(self.redis.url.clone().into());
+        }
+        self
+    }
+
+    /// An owner's database.
+    #[must_use]
+    pub fn database(&self, owner: Owner, dir: &DataDir) -> DatabaseConfig {
+        if self.database.url.is_empty() {
+            DatabaseConfig::Sqlite {
+                path: dir.database(owner.name()),
+                full_sync: matches!(owner, Owner::Billing | Owner::TokenRefresh),
+            }
+        } else {
+            DatabaseConfig::Postgres {
+                url: self.database.url.clone(),
+                schema: owner.name().replace('-', "_"),
+                max_connections: self.database.max_connections,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_not_shown() {
+        assert_eq!(
+            redacted("postgres://u:p@ss@db:5432/x"),
+            "postgres://***@db:5432/x"
+        );
+        let mut settings = Settings::default();
+        settings.redis.url = "redis://:hunter2@r:6379".to_owned();
+        let text = format!("{settings:?}") + &serde_json::to_string(&settings.shown()).unwrap();
+        assert!(!text.contains("hunter2"));
+    }
+
+    #[test]
+    fn a_split_process_refuses_private_memory_and_private_files() {
+        let settings = Settings::default();
+        assert!(settings.check(&Role::ALL).is_ok());
+        let error = settings.check(&[Role::Scheduler]).unwrap_err();
+        assert_eq!(error.setting, "database.url");
+        let mut settings = settings;
+        settings.database.url = "postgres://db/x".to_owned();
+        assert_eq!(settings.check(&[Role::Scheduler]).unwrap_err().setting, "redis.url");
+        settings.redis.url = "redis://r".to_owned();
+        settings.master_key_file = Some("k".into());
+        assert!(settings.check(&[Role::Scheduler]).is_ok());
+        let error = settings.check(&[Role::Edge]).unwrap_err().to_string();
+        assert!(error.contains("peers.forwarder"), "{error}");
+    }
+}
