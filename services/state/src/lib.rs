@@ -22,7 +22,9 @@ pub mod purses;
 
 mod average;
 mod bucket;
+mod guard;
 mod memory;
+mod redis;
 mod state;
 
 pub use config::{Policies, Policy, StateConfig};

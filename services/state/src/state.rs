@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use switchboard_common::clock::SharedClock;
+use switchboard_common::{clock::SharedClock, lifecycle::Lifecycle};
 
 use crate::{
     admission::Admission,
     cache::Cache,
     config::StateConfig,
     error::Error,
+    guard::{
+        admission::GuardedAdmission, backlog::Backlog, cache::GuardedCache, health::GuardedHealth,
+        purses::GuardedPurses, recovery::Recovery,
+    },
     health::Health,
     hints::Hints,
     memory::{
@@ -16,6 +20,10 @@ use crate::{
         purses::MemoryPurses,
     },
     purses::Purses,
+    redis::{
+        admission::RedisAdmission, cache::RedisCache, health::RedisHealth, hints::RedisHints,
+        link::Link, purses::RedisPurses,
+    },
 };
 
 /// Whether calls to the shared store are made.
@@ -105,6 +113,88 @@ impl State {
             hints: Arc::new(MemoryHints::default()),
             watch: None,
         }
+    }
+
+    /// Redis where the settings name one, else memory.
+    pub async fn open(
+        config: &StateConfig,
+        clock: SharedClock,
+        lifecycle: &Lifecycle,
+    ) -> Result<Self, Error> {
+        if config.url.is_some() {
+            Self::redis(config, clock, lifecycle).await
+        } else {
+            config.check()?;
+            Ok(Self::memory_with(config, clock))
+        }
+    }
+
+    /// Redis, with the policies for when it is away.
+    ///
+    /// Fails when the settings do not fit each other or the server (it must not evict keys). A server that is away is no
+    /// failure: it is waited for, degraded.
+    pub async fn redis(
+        config: &StateConfig,
+        clock: SharedClock,
+        lifecycle: &Lifecycle,
+    ) -> Result<Self, Error> {
+        config.check()?;
+        let link = Arc::new(Link::new(config)?);
+        let backlog = Arc::new(Backlog::new(config.backlog));
+        let policies = &config.on_failure;
+        let admission = Arc::new(GuardedAdmission {
+            store: RedisAdmission::new(Arc::clone(&link), config.tombstone),
+            local: MemoryAdmission::new(
+                Arc::clone(&clock),
+                config.tombstone,
+                u64::from(config.replicas),
+            ),
+            local_used: false.into(),
+            policies: policies.clone(),
+            backlog: Arc::clone(&backlog),
+        });
+        let purses = Arc::new(GuardedPurses {
+            store: RedisPurses::new(Arc::clone(&link), config.tombstone, config.draft_max_bytes),
+            local: MemoryPurses::new(
+                Arc::clone(&clock),
+                config.tombstone,
+                config.replicas,
+                config.draft_max_bytes,
+            ),
+            local_used: false.into(),
+            policy: policies.holds,
+            backlog: Arc::clone(&backlog),
+        });
+        let recovery = Arc::new(Recovery::new(
+            config,
+            Arc::clone(&link),
+            Arc::clone(&clock),
+            Arc::clone(&admission),
+            Arc::clone(&purses),
+            backlog,
+        ));
+        recovery.begin().await?;
+        recovery.watch_over(lifecycle);
+        Ok(Self {
+            admission,
+            purses,
+            cache: Arc::new(GuardedCache {
+                store: RedisCache::new(Arc::clone(&link)),
+                local: MemoryCache::new(Arc::clone(&clock), config.cache_max_bytes),
+                policy: policies.cache,
+            }),
+            health: Arc::new(GuardedHealth {
+                store: RedisHealth::new(
+                    Arc::clone(&link),
+                    Arc::clone(&clock),
+                    config.health_half_life,
+                ),
+                local: MemoryHealth::new(clock, config.health_half_life),
+                policy: policies.health,
+            }),
+            hints: Arc::new(RedisHints::start(link, lifecycle)),
+            watch: Some(recovery),
+        })
     }
 
     /// How the backend is; costs nothing.

@@ -209,8 +209,8 @@ impl MemoryAdmission {
         held
     }
 
-    /// Everything that is held, as renewals.
-    pub(crate) fn leases(&self) -> Vec<Renewal> {
+    /// Takes out every lease, as renewals. Buckets and tombstones stay.
+    pub(crate) fn drain(&self) -> Vec<Renewal> {
         let now = self.clock.now_us();
         let mut leases = Vec::new();
         self.tenants.each(now, |tenant, place| {
@@ -219,6 +219,7 @@ impl MemoryAdmission {
                 request,
                 slots: slots.to_vec(),
             }));
+            place.clear();
         });
         self.pools.each(now, |account, place| {
             leases.extend(

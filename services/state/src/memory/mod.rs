@@ -7,7 +7,7 @@ pub(crate) mod admission;
 pub(crate) mod cache;
 pub(crate) mod health;
 pub(crate) mod hints;
-mod place;
+pub(crate) mod place;
 pub(crate) mod purses;
 mod shards;
 mod tombstones;

@@ -238,6 +238,13 @@ impl Place {
         })
     }
 
+    /// Lets go of every lease.
+    pub(crate) fn clear(&mut self) {
+        self.leases.clear();
+        self.counts.clear();
+        self.due.clear();
+    }
+
     pub(crate) fn mark_waiters(&mut self, until_us: i64) {
         self.waiters_until_us = self.waiters_until_us.max(until_us);
     }

@@ -1,0 +1,2 @@
+-- KEYS: what to forget.
+return redis.call('DEL', KEYS[1])
