@@ -3,8 +3,9 @@
 //! Amounts are BIGINT of nano-USD, flags and enum numbers are BIGINT too, so that one decoder serves both stores. `usage` and
 //! `attempt` have the day of the request id in their keys, so that PostgreSQL partitions by day are possible later.
 
+use sea_orm::DbBackend;
 use sea_orm_migration::prelude::{
-    ConnectionTrait, DbBackend, DbErr, DeriveMigrationName, MigrationTrait, SchemaManager, async_trait,
+    ConnectionTrait, DbErr, DeriveMigrationName, MigrationTrait, SchemaManager, async_trait,
 };
 
 use crate::shared;
