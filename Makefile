@@ -1,0 +1,47 @@
+# The one entry to building, running and checking Switchboard.
+# `make run` and `make test` do all the set-up that a fresh machine needs (Rust, make, node, python3 and apt are there).
+
+CARGO ?= cargo
+STORES := $(CARGO) run -q -p switchboard-integration-tests --bin with-stores --
+RUN_ARGS ?=
+
+.PHONY: run test bench lint fmt doc check release setup reference clean-data
+
+## Builds and starts the gateway with its embedded default; prints a `curl` line that answers.
+run:
+	$(CARGO) build --release -p switchboard
+	./target/release/switchboard serve --demo $(RUN_ARGS)
+
+## Installs what the tests need, then runs everything: unit, contract, scenarios, real client libraries.
+test: setup
+	$(CARGO) build --workspace --all-targets
+	$(STORES) $(CARGO) test --workspace --quiet
+
+## Compares with a direct call and a bare proxy; writes target/bench.json.
+bench: setup release
+	$(CARGO) run --release -q -p switchboard-bench -- $(BENCH_ARGS)
+
+release:
+	$(CARGO) build --release -p switchboard -p fake-upstream -p switchboard-bench
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+fmt:
+	$(CARGO) fmt --all
+
+doc:
+	$(CARGO) doc --workspace --no-deps --open
+
+## What CI runs.
+check: lint test
+
+## Rewrites the generated references under deploy/reference.
+reference:
+	UPDATE_REFERENCE=1 $(CARGO) test -p switchboard --test it reference
+
+## PostgreSQL, Redis and a virtual environment for Python; does nothing where they are there.
+setup:
+	./.ci/setup
