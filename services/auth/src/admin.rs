@@ -63,7 +63,9 @@ impl From<Issued> for proto::IssuedKey {
             tenant: issued.tenant,
             name: issued.name,
             key_id: issued.key_id,
-            secret: issued.secret.map_or_else(String::new, |secret| secret.expose_secret().to_owned()),
+            secret: issued
+                .secret
+                .map_or_else(String::new, |secret| secret.expose_secret().to_owned()),
         }
     }
 }
@@ -95,7 +97,10 @@ impl Administration {
         let tx = self.database.begin().await?;
         store::lock(&tx).await?;
         let stored = store::admin_tokens(&tx).await?;
-        if stored.iter().any(|(name, known)| name == NAME && known.matches(&hash)) {
+        if stored
+            .iter()
+            .any(|(name, known)| name == NAME && known.matches(&hash))
+        {
             return Ok(tx.rollback().await?);
         }
         let now_ms = self.clock.now_ms();
@@ -142,8 +147,11 @@ impl Administration {
                 issued.push(made);
             }
         }
-        let changes: Vec<(&str, &str)> =
-            plan.changes.iter().map(|(scope, id)| (*scope, id.as_str())).collect();
+        let changes: Vec<(&str, &str)> = plan
+            .changes
+            .iter()
+            .map(|(scope, id)| (*scope, id.as_str()))
+            .collect();
         audit::append(&tx, now_ms, actor, "apply", &summary(&plan.differences)).await?;
         self.commit(tx, now_ms, &changes).await?;
         Ok((plan.differences, issued))
@@ -190,7 +198,9 @@ impl Administration {
     async fn check_new(&self, tx: &DatabaseTransaction, key: &NewKey) -> Result<(), Fault> {
         let terms = &key.terms;
         if store::tenant(tx, &terms.tenant).await?.is_none() {
-            return Err(Problem::new("tenant", format!("unknown tenant `{}`", terms.tenant)).into());
+            return Err(
+                Problem::new("tenant", format!("unknown tenant `{}`", terms.tenant)).into(),
+            );
         }
         let groups = store::groups(tx).await?;
         let active: BTreeSet<&str> = groups
@@ -205,10 +215,16 @@ impl Administration {
                 return Err(plan::unknown_user(&key.field, terms).into());
             }
         }
-        if store::key_by_name(tx, &terms.tenant, &terms.name).await?.is_some() {
+        if store::key_by_name(tx, &terms.tenant, &terms.name)
+            .await?
+            .is_some()
+        {
             return Err(Fault::Conflict(Problem::new(
                 "key.name",
-                format!("tenant `{}` already has a key `{}`; choose another name", terms.tenant, terms.name),
+                format!(
+                    "tenant `{}` already has a key `{}`; choose another name",
+                    terms.tenant, terms.name
+                ),
             )));
         }
         if let Some(secret) = &key.secret
@@ -260,11 +276,18 @@ impl Administration {
 
     /// Keys of a tenant, or all, and the time at which they are looked at.
     pub(crate) async fn keys(&self, tenant: &str) -> Result<(Vec<Key>, i64), Fault> {
-        Ok((store::keys(self.database.reader(), tenant).await?, self.clock.now_ms()))
+        Ok((
+            store::keys(self.database.reader(), tenant).await?,
+            self.clock.now_ms(),
+        ))
     }
 
     /// Disables a key, by its id or as tenant/name. A file cannot re-enable it with the same secret.
-    pub(crate) async fn disable_key(&self, actor: &Actor, which: &str) -> Result<(Key, i64), Fault> {
+    pub(crate) async fn disable_key(
+        &self,
+        actor: &Actor,
+        which: &str,
+    ) -> Result<(Key, i64), Fault> {
         let tx = self.database.begin().await?;
         store::lock(&tx).await?;
         let found = match which.split_once('/') {
@@ -273,8 +296,14 @@ impl Administration {
         };
         let mut key = found.ok_or_else(|| {
             // A whole key given by mistake must not come back in an error or reach a log.
-            let shown: String = if key::looks_issued(which) { key::shown(which) + "…" } else { which.chars().take(200).collect() };
-            Fault::NotFound(format!("there is no key `{shown}`; expected a key's id, or tenant/name"))
+            let shown: String = if key::looks_issued(which) {
+                key::shown(which) + "…"
+            } else {
+                which.chars().take(200).collect()
+            };
+            Fault::NotFound(format!(
+                "there is no key `{shown}`; expected a key's id, or tenant/name"
+            ))
         })?;
         let now_ms = self.clock.now_ms();
         if key.disabled_by == Some(Origin::Admin) {
@@ -298,7 +327,11 @@ impl Administration {
         let tenant = store::tenant(db, name)
             .await?
             .ok_or_else(|| Fault::NotFound(format!("there is no tenant `{name}`")))?;
-        Ok((tenant, store::users(db, name).await?, store::key_count(db, name).await?))
+        Ok((
+            tenant,
+            store::users(db, name).await?,
+            store::key_count(db, name).await?,
+        ))
     }
 
     /// The newest audit rows; 0 means 100.
@@ -325,7 +358,12 @@ impl Administration {
 fn summary(differences: &[Difference]) -> String {
     let mut text = String::new();
     for (at, difference) in differences.iter().enumerate() {
-        let line = format!("{} {} {}", difference.verb(), difference.section, difference.name);
+        let line = format!(
+            "{} {} {}",
+            difference.verb(),
+            difference.section,
+            difference.name
+        );
         if text.len() + line.len() + difference.detail().len() > DETAIL {
             let left = differences.len() - at;
             text.push_str(&format!("; and {left} more"));

@@ -14,8 +14,13 @@ use rand::rngs::StdRng;
 use sea_orm::{ConnectionTrait as _, Statement};
 use secrecy::SecretString;
 use switchboard_common::{
-    clock::SharedClock, db::Database, feed::{self, Feed}, grpc::MAX_MESSAGE, lifecycle::Lifecycle,
-    metrics::Metrics, secret::SubKey,
+    clock::SharedClock,
+    db::Database,
+    feed::{self, Feed},
+    grpc::MAX_MESSAGE,
+    lifecycle::Lifecycle,
+    metrics::Metrics,
+    secret::SubKey,
 };
 use switchboard_proto::{
     auth::v1::{auth_admin_server::AuthAdminServer, auth_server::AuthServer},
@@ -94,7 +99,10 @@ impl Component {
             clock: Arc::clone(&deps.clock),
             lifecycle: deps.lifecycle.clone(),
             hasher: hasher.clone(),
-            reader: Arc::new(store::SqlReader::new(deps.database.clone(), config.query_timeout)),
+            reader: Arc::new(store::SqlReader::new(
+                deps.database.clone(),
+                config.query_timeout,
+            )),
             cache: Arc::clone(&deps.cache),
             floors: Arc::clone(&floors),
             meters: Meters::new(&deps.metrics),
@@ -148,7 +156,9 @@ impl Component {
     }
 
     /// `switchboard.auth.v1.Auth`.
-    pub fn server(&self) -> AuthServer<impl switchboard_proto::auth::v1::auth_server::Auth + Clone + use<>> {
+    pub fn server(
+        &self,
+    ) -> AuthServer<impl switchboard_proto::auth::v1::auth_server::Auth + Clone + use<>> {
         AuthServer::new(self.auth.clone())
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE)
@@ -157,7 +167,9 @@ impl Component {
     /// `switchboard.auth.v1.AuthAdmin`.
     pub fn admin_server(
         &self,
-    ) -> AuthAdminServer<impl switchboard_proto::auth::v1::auth_admin_server::AuthAdmin + Clone + use<>> {
+    ) -> AuthAdminServer<
+        impl switchboard_proto::auth::v1::auth_admin_server::AuthAdmin + Clone + use<>,
+    > {
         AuthAdminServer::new(self.admin.clone())
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE)
@@ -276,7 +288,11 @@ impl Opening {
             self.floors.raise(&change.scope, &change.id, change.seq);
         }
         for change in changes {
-            let kind = if change.scope == "group" { "group" } else { "tenant" };
+            let kind = if change.scope == "group" {
+                "group"
+            } else {
+                "tenant"
+            };
             let scopes = [lookup::scope(kind, &change.id)];
             if let Err(error) = self.cache.raise_floor(&scopes, change.seq).await {
                 // Every reader keeps its own floors; this one only spares it old entries.

@@ -73,11 +73,18 @@ impl Fault {
             }
             Self::Database(error) => {
                 tracing::warn!(%error, "identity database failed");
-                Failure::new(Reason::Unavailable, "the identity database cannot be reached")
-                    .retry_after(retry_after)
+                Failure::new(
+                    Reason::Unavailable,
+                    "the identity database cannot be reached",
+                )
+                .retry_after(retry_after)
             }
             Self::Row { table, message } => {
-                tracing::error!(table, message, "identity database holds a row that cannot be read");
+                tracing::error!(
+                    table,
+                    message,
+                    "identity database holds a row that cannot be read"
+                );
                 Failure::internal()
             }
         }

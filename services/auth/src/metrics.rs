@@ -84,6 +84,8 @@ impl Meters {
 
     /// Counts an answer.
     pub(crate) fn answered(&self, source: Source, outcome: Outcome) {
-        self.answers.get_or_create(&AnswerLabels { source, outcome }).inc();
+        self.answers
+            .get_or_create(&AnswerLabels { source, outcome })
+            .inc();
     }
 }

@@ -106,8 +106,11 @@ impl Fault {
             }
             Self::Database(error) => {
                 tracing::warn!(%error, "credential database failed");
-                Failure::new(Reason::Unavailable, "the credential database cannot be reached")
-                    .retry_after(retry_after)
+                Failure::new(
+                    Reason::Unavailable,
+                    "the credential database cannot be reached",
+                )
+                .retry_after(retry_after)
             }
         }
     }

@@ -70,7 +70,9 @@ impl Credentials for Service {
         request: Request<WatchChangesRequest>,
     ) -> Result<Response<Self::WatchChangesStream>, Status> {
         forwarder(&request).map_err(|fault| self.refuse(fault))?;
-        Ok(Response::new(self.vault.feed.watch(request.into_inner().since)))
+        Ok(Response::new(
+            self.vault.feed.watch(request.into_inner().since),
+        ))
     }
 }
 
@@ -81,7 +83,11 @@ impl CredentialsAdmin for Service {
         request: Request<ApplyRequest>,
     ) -> Result<Response<ApplyResponse>, Status> {
         let (_, wanted) = split(request.into_inner());
-        let steps = self.vault.plan(wanted).await.map_err(|fault| self.refuse(fault))?;
+        let steps = self
+            .vault
+            .plan(wanted)
+            .await
+            .map_err(|fault| self.refuse(fault))?;
         Ok(Response::new(applied(&steps)))
     }
 
@@ -90,13 +96,19 @@ impl CredentialsAdmin for Service {
         request: Request<ApplyRequest>,
     ) -> Result<Response<ApplyResponse>, Status> {
         let (actor, wanted) = split(request.into_inner());
-        let actor = actor.filter(|actor| !actor.name.is_empty()).ok_or_else(|| {
-            self.refuse(Problem::new(
-                "actor.name",
-                "must say who does this, such as `cli` or `admin:ana`",
-            ))
-        })?;
-        let steps = self.vault.apply(&actor, wanted).await.map_err(|fault| self.refuse(fault))?;
+        let actor = actor
+            .filter(|actor| !actor.name.is_empty())
+            .ok_or_else(|| {
+                self.refuse(Problem::new(
+                    "actor.name",
+                    "must say who does this, such as `cli` or `admin:ana`",
+                ))
+            })?;
+        let steps = self
+            .vault
+            .apply(&actor, wanted)
+            .await
+            .map_err(|fault| self.refuse(fault))?;
         Ok(Response::new(applied(&steps)))
     }
 
@@ -104,7 +116,11 @@ impl CredentialsAdmin for Service {
         &self,
         _request: Request<ListCredentialsRequest>,
     ) -> Result<Response<ListCredentialsResponse>, Status> {
-        let records = self.vault.list().await.map_err(|fault| self.refuse(fault))?;
+        let records = self
+            .vault
+            .list()
+            .await
+            .map_err(|fault| self.refuse(fault))?;
         let credentials = records
             .into_iter()
             .map(|record| CredentialInfo {

@@ -75,7 +75,11 @@ impl Vault {
     }
 
     /// Makes the catalogue's credentials true. Nothing is written when they already are.
-    pub(crate) async fn apply(&self, actor: &Actor, wanted: Vec<Wanted>) -> Result<Vec<Step>, Fault> {
+    pub(crate) async fn apply(
+        &self,
+        actor: &Actor,
+        wanted: Vec<Wanted>,
+    ) -> Result<Vec<Step>, Fault> {
         plan::validate(&wanted)?;
         let tx = self.database.begin().await?;
         store::lock(&tx).await?;
@@ -87,7 +91,12 @@ impl Vault {
         let now_ms = self.clock.now_ms();
         for step in &steps {
             match step {
-                Step::Put { account, generation, secret, .. } => {
+                Step::Put {
+                    account,
+                    generation,
+                    secret,
+                    ..
+                } => {
                     let record = Record {
                         account: account.clone(),
                         generation: *generation,
@@ -103,7 +112,10 @@ impl Vault {
             }
         }
         audit::append(&tx, now_ms, actor, "apply", &summary(&steps)).await?;
-        let changes: Vec<_> = steps.iter().map(|step| ("credential", step.account())).collect();
+        let changes: Vec<_> = steps
+            .iter()
+            .map(|step| ("credential", step.account()))
+            .collect();
         feed::append(&tx, now_ms, &changes).await?;
         tx.commit().await?;
         self.feed.wake();
@@ -116,10 +128,17 @@ impl Vault {
             .map_err(|_| Fault::Seal(account.to_owned()))
     }
 
-    async fn compare(&self, db: &impl ConnectionTrait, wanted: Vec<Wanted>) -> Result<Vec<Step>, Fault> {
+    async fn compare(
+        &self,
+        db: &impl ConnectionTrait,
+        wanted: Vec<Wanted>,
+    ) -> Result<Vec<Step>, Fault> {
         let mut current = Vec::new();
         for record in store::newest(db).await? {
-            let secret = match self.sealer.open(&record.account, record.generation, &record.sealed) {
+            let secret = match self
+                .sealer
+                .open(&record.account, record.generation, &record.sealed)
+            {
                 Ok(secret) => Some(secret),
                 Err(OpenError::OtherKey { .. }) => None,
                 Err(OpenError::Damaged) => {

@@ -55,7 +55,12 @@ impl Floors {
             }
         }
         if inner.tenants.len() + inner.groups.len() > self.capacity {
-            let highest = inner.tenants.values().chain(inner.groups.values()).copied().max();
+            let highest = inner
+                .tenants
+                .values()
+                .chain(inner.groups.values())
+                .copied()
+                .max();
             inner.everything = inner.everything.max(highest.unwrap_or(seq));
             inner.tenants.clear();
             inner.groups.clear();

@@ -119,7 +119,11 @@ impl fmt::Display for Limits {
                 any = true;
             }
         }
-        if any { Ok(()) } else { formatter.write_str("none") }
+        if any {
+            Ok(())
+        } else {
+            formatter.write_str("none")
+        }
     }
 }
 

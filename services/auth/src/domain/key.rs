@@ -44,7 +44,9 @@ pub enum Form {
 pub fn form(text: &str) -> Form {
     if text.len() == ISSUED_LENGTH
         && text.starts_with(PREFIX)
-        && text[PREFIX.len()..].bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && text[PREFIX.len()..]
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric())
     {
         let (body, checksum) = text.split_at(ISSUED_LENGTH - CHECKSUM);
         return if checksum.as_bytes() == checksum_of(body) {
@@ -53,7 +55,9 @@ pub fn form(text: &str) -> Form {
             Form::Mistyped
         };
     }
-    if (OWN_MINIMUM..=MAXIMUM).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if (OWN_MINIMUM..=MAXIMUM).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+    {
         Form::Own
     } else {
         Form::Impossible
@@ -81,7 +85,11 @@ pub fn generate(random: &mut impl Rng) -> SecretString {
 /// The first characters of a key, enough to recognise it: 4 of the random ones of an issued key, 4 in all of an operator's own.
 #[must_use]
 pub fn shown(text: &str) -> String {
-    let length = if looks_issued(text) { PREFIX.len() + 4 } else { 4 };
+    let length = if looks_issued(text) {
+        PREFIX.len() + 4
+    } else {
+        4
+    };
     text.chars().take(length).collect()
 }
 
@@ -218,15 +226,24 @@ mod tests {
 
     #[test]
     fn the_checksum_judges_only_what_has_exactly_the_issued_shape() {
-        let key = generate(&mut StdRng::seed_from_u64(1)).expose_secret().to_owned();
+        let key = generate(&mut StdRng::seed_from_u64(1))
+            .expose_secret()
+            .to_owned();
         let mut wrong = key.clone();
         wrong.pop();
         wrong.push(if key.ends_with('0') { '1' } else { '0' });
         assert_eq!(form(&wrong), Form::Mistyped);
-        assert_eq!(form(&format!("{wrong}0")), Form::Own, "one longer: another shape");
+        assert_eq!(
+            form(&format!("{wrong}0")),
+            Form::Own,
+            "one longer: another shape"
+        );
         assert_eq!(form(&wrong[..54]), Form::Own, "one shorter: another shape");
         assert_eq!(form(&wrong.replacen("sk-sb-", "sk-xx-", 1)), Form::Own);
-        assert_eq!(form(&format!("{}-{}", &wrong[..20], &wrong[21..])), Form::Own);
+        assert_eq!(
+            form(&format!("{}-{}", &wrong[..20], &wrong[21..])),
+            Form::Own
+        );
     }
 
     #[test]
@@ -236,7 +253,10 @@ mod tests {
         assert_eq!(form(&"k".repeat(31)), Form::Impossible);
         assert_eq!(form(&"k".repeat(32)), Form::Own);
         assert_eq!(form(&"k".repeat(513)), Form::Impossible);
-        assert_eq!(form("an own key with blanks, 32 characters and more"), Form::Impossible);
+        assert_eq!(
+            form("an own key with blanks, 32 characters and more"),
+            Form::Impossible
+        );
         assert_eq!(form(&"é".repeat(32)), Form::Impossible);
         assert_eq!(shown("own-key-of-an-operator-0123456789"), "own-");
     }
@@ -248,7 +268,10 @@ mod tests {
         assert!(!hasher(1).key(text).matches(&hasher(2).key(text)));
         assert!(!hasher(1).key(text).matches(&hasher(1).admin_token(text)));
         assert!(!hasher(1).key(text).matches(&hasher(1).retired(text)));
-        assert_eq!(format!("{:?}{:?}", hasher(1), hasher(1).key(text)), "KeyHasher(***)KeyHash(***)");
+        assert_eq!(
+            format!("{:?}{:?}", hasher(1), hasher(1).key(text)),
+            "KeyHasher(***)KeyHash(***)"
+        );
     }
 
     proptest! {

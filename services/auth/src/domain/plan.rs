@@ -103,7 +103,8 @@ fn references(stored: &Snapshot, fragment: &Fragment) -> Result<(), Problem> {
         .collect();
     for NewKey { field, terms, .. } in &fragment.keys {
         known_group(field, terms, &groups)?;
-        if !terms.user.is_empty() && !users.contains(&(terms.tenant.as_str(), terms.user.as_str())) {
+        if !terms.user.is_empty() && !users.contains(&(terms.tenant.as_str(), terms.user.as_str()))
+        {
             return Err(unknown_user(field, terms));
         }
     }
@@ -158,13 +159,25 @@ fn groups(plan: &mut Plan, stored: &Snapshot, wanted: Vec<Group>) {
             Some(old) => Kind::Change(difference::group(old, &group)),
             None => Kind::Add,
         };
-        plan.note("group", &group.name, Difference::new("group", &group.name, kind));
+        plan.note(
+            "group",
+            &group.name,
+            Difference::new("group", &group.name, kind),
+        );
         plan.groups.push(group);
     }
     for (group, origin) in &stored.groups {
-        if *origin == Origin::File && group.status == Status::Active && !names.contains(&group.name) {
-            plan.note("group", &group.name, Difference::new("group", &group.name, Kind::Disable));
-            plan.groups.push(Group { status: Status::Disabled, ..group.clone() });
+        if *origin == Origin::File && group.status == Status::Active && !names.contains(&group.name)
+        {
+            plan.note(
+                "group",
+                &group.name,
+                Difference::new("group", &group.name, Kind::Disable),
+            );
+            plan.groups.push(Group {
+                status: Status::Disabled,
+                ..group.clone()
+            });
         }
     }
 }
@@ -178,20 +191,35 @@ fn tenants(plan: &mut Plan, stored: &Snapshot, wanted: Vec<Tenant>) {
             Some(old) => Kind::Change(difference::tenant(old, &tenant)),
             None => Kind::Add,
         };
-        plan.note("tenant", &tenant.name, Difference::new("tenant", &tenant.name, kind));
+        plan.note(
+            "tenant",
+            &tenant.name,
+            Difference::new("tenant", &tenant.name, kind),
+        );
         plan.tenants.push(tenant);
     }
     for (tenant, origin) in &stored.tenants {
-        if *origin == Origin::File && tenant.status == Status::Active && !names.contains(&tenant.name) {
-            plan.note("tenant", &tenant.name, Difference::new("tenant", &tenant.name, Kind::Disable));
-            plan.tenants.push(Tenant { status: Status::Disabled, ..tenant.clone() });
+        if *origin == Origin::File
+            && tenant.status == Status::Active
+            && !names.contains(&tenant.name)
+        {
+            plan.note(
+                "tenant",
+                &tenant.name,
+                Difference::new("tenant", &tenant.name, Kind::Disable),
+            );
+            plan.tenants.push(Tenant {
+                status: Status::Disabled,
+                ..tenant.clone()
+            });
         }
     }
 }
 
 fn users(plan: &mut Plan, stored: &Snapshot, wanted: Vec<User>) {
-    let known: HashMap<(&str, &str), &User> =
-        by(&stored.users, |user| (user.tenant.as_str(), user.email.as_str()));
+    let known: HashMap<(&str, &str), &User> = by(&stored.users, |user| {
+        (user.tenant.as_str(), user.email.as_str())
+    });
     let names: HashSet<(String, String)> = wanted
         .iter()
         .map(|user| (user.tenant.clone(), user.email.clone()))
@@ -202,14 +230,25 @@ fn users(plan: &mut Plan, stored: &Snapshot, wanted: Vec<User>) {
             Some(old) => Kind::Change(difference::user(old, &user)),
             None => Kind::Add,
         };
-        plan.note("tenant", &user.tenant, Difference::new("user", &full_name(&user), kind));
+        plan.note(
+            "tenant",
+            &user.tenant,
+            Difference::new("user", &full_name(&user), kind),
+        );
         plan.users.push(user);
     }
     for (user, origin) in &stored.users {
         let name = (user.tenant.clone(), user.email.clone());
         if *origin == Origin::File && user.status == Status::Active && !names.contains(&name) {
-            plan.note("tenant", &user.tenant, Difference::new("user", &full_name(user), Kind::Disable));
-            plan.users.push(User { status: Status::Disabled, ..user.clone() });
+            plan.note(
+                "tenant",
+                &user.tenant,
+                Difference::new("user", &full_name(user), Kind::Disable),
+            );
+            plan.users.push(User {
+                status: Status::Disabled,
+                ..user.clone()
+            });
         }
     }
 }

@@ -118,7 +118,12 @@ pub fn fragment(draft: Draft, hasher: &KeyHasher) -> Result<Fragment, Problem> {
     for (at, draft) in draft.tenants.into_iter().enumerate() {
         let field = format!("tenants[{at}]");
         tenant(&field, &draft.tenant)?;
-        unique(&mut tenants, &draft.tenant.name, &format!("{field}.name"), "tenant")?;
+        unique(
+            &mut tenants,
+            &draft.tenant.name,
+            &format!("{field}.name"),
+            "tenant",
+        )?;
         valid.tenants.push(draft.tenant);
         let mut emails = HashSet::new();
         for (at, draft) in draft.users.into_iter().enumerate() {
@@ -130,7 +135,12 @@ pub fn fragment(draft: Draft, hasher: &KeyHasher) -> Result<Fragment, Problem> {
         let mut names = HashSet::new();
         for (at, draft) in draft.keys.into_iter().enumerate() {
             let field = format!("{field}.keys[{at}]");
-            unique(&mut names, &draft.terms.name, &format!("{field}.name"), "key of this tenant")?;
+            unique(
+                &mut names,
+                &draft.terms.name,
+                &format!("{field}.name"),
+                "key of this tenant",
+            )?;
             let draft = new_key(field, draft, hasher)?;
             distinct(&mut secrets, &draft)?;
             valid.keys.push(draft);
@@ -169,9 +179,17 @@ pub fn new_key(field: String, draft: KeyDraft, hasher: &KeyHasher) -> Result<New
         name(&format!("{field}.tags"), tag)?;
         bounded(&format!("{field}.tags.{tag}"), value.chars().count(), NAME)?;
     }
-    bounded(&format!("{field}.cost_center"), terms.cost_center.chars().count(), NAME)?;
+    bounded(
+        &format!("{field}.cost_center"),
+        terms.cost_center.chars().count(),
+        NAME,
+    )?;
     let secret = own_secret(&format!("{field}.secret"), &secret, hasher)?;
-    Ok(NewKey { field, terms, secret })
+    Ok(NewKey {
+        field,
+        terms,
+        secret,
+    })
 }
 
 fn tenant(field: &str, tenant: &Tenant) -> Result<(), Problem> {
@@ -250,16 +268,14 @@ fn distinct(seen: &mut HashMap<KeyHash, String>, key: &NewKey) -> Result<(), Pro
     }
 }
 
-fn unique(
-    seen: &mut HashSet<String>,
-    name: &str,
-    field: &str,
-    what: &str,
-) -> Result<(), Problem> {
+fn unique(seen: &mut HashSet<String>, name: &str, field: &str, what: &str) -> Result<(), Problem> {
     if seen.insert(name.to_owned()) {
         Ok(())
     } else {
-        Err(Problem::new(field, format!("there is already a {what} `{name}`")))
+        Err(Problem::new(
+            field,
+            format!("there is already a {what} `{name}`"),
+        ))
     }
 }
 
@@ -291,7 +307,9 @@ fn multiplier(field: &str, millionths: u64) -> Result<(), Problem> {
     if millionths == 0 || millionths > 10_000_000_000 {
         return Err(Problem::new(
             field,
-            format!("expected millionths above 0 and at most 10000000000 (1000000 is ×1), got {millionths}"),
+            format!(
+                "expected millionths above 0 and at most 10000000000 (1000000 is ×1), got {millionths}"
+            ),
         ));
     }
     Ok(())

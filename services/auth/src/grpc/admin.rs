@@ -29,7 +29,11 @@ impl AuthAdmin for AdminService {
         request: Request<AuthenticateAdminRequest>,
     ) -> Result<Response<AuthenticateAdminResponse>, Status> {
         let token = SecretString::from(request.into_inner().token);
-        let name = self.0.authenticate(&token).await.map_err(|fault| self.refuse(fault))?;
+        let name = self
+            .0
+            .authenticate(&token)
+            .await
+            .map_err(|fault| self.refuse(fault))?;
         Ok(Response::new(AuthenticateAdminResponse { name }))
     }
 
@@ -38,8 +42,13 @@ impl AuthAdmin for AdminService {
         request: Request<ApplyRequest>,
     ) -> Result<Response<ApplyResponse>, Status> {
         let request = request.into_inner();
-        let draft = convert::draft(request.groups, request.tenants).map_err(|fault| self.refuse(fault))?;
-        let differences = self.0.plan(draft).await.map_err(|fault| self.refuse(fault))?;
+        let draft =
+            convert::draft(request.groups, request.tenants).map_err(|fault| self.refuse(fault))?;
+        let differences = self
+            .0
+            .plan(draft)
+            .await
+            .map_err(|fault| self.refuse(fault))?;
         Ok(Response::new(ApplyResponse {
             changes: differences.into_iter().map(convert::planned).collect(),
             issued: Vec::new(),
@@ -52,9 +61,13 @@ impl AuthAdmin for AdminService {
     ) -> Result<Response<ApplyResponse>, Status> {
         let request = request.into_inner();
         let actor = convert::actor(request.actor).map_err(|fault| self.refuse(fault))?;
-        let draft = convert::draft(request.groups, request.tenants).map_err(|fault| self.refuse(fault))?;
-        let (differences, issued) =
-            self.0.apply(&actor, draft).await.map_err(|fault| self.refuse(fault))?;
+        let draft =
+            convert::draft(request.groups, request.tenants).map_err(|fault| self.refuse(fault))?;
+        let (differences, issued) = self
+            .0
+            .apply(&actor, draft)
+            .await
+            .map_err(|fault| self.refuse(fault))?;
         Ok(Response::new(ApplyResponse {
             changes: differences.into_iter().map(convert::planned).collect(),
             issued: issued.into_iter().map(Into::into).collect(),
@@ -72,8 +85,11 @@ impl AuthAdmin for AdminService {
             .ok_or_else(|| self.refuse(Problem::new("key", "must say which key to make")))?;
         let draft =
             convert::key_in("key", &request.tenant, key).map_err(|fault| self.refuse(fault))?;
-        let issued =
-            self.0.create_key(&actor, draft).await.map_err(|fault| self.refuse(fault))?;
+        let issued = self
+            .0
+            .create_key(&actor, draft)
+            .await
+            .map_err(|fault| self.refuse(fault))?;
         Ok(Response::new(CreateKeyResponse {
             issued: Some(issued.into()),
         }))
@@ -84,9 +100,16 @@ impl AuthAdmin for AdminService {
         request: Request<ListKeysRequest>,
     ) -> Result<Response<ListKeysResponse>, Status> {
         let tenant = request.into_inner().tenant;
-        let (keys, now_ms) = self.0.keys(&tenant).await.map_err(|fault| self.refuse(fault))?;
+        let (keys, now_ms) = self
+            .0
+            .keys(&tenant)
+            .await
+            .map_err(|fault| self.refuse(fault))?;
         Ok(Response::new(ListKeysResponse {
-            keys: keys.into_iter().map(|key| convert::key_info(key, now_ms)).collect(),
+            keys: keys
+                .into_iter()
+                .map(|key| convert::key_info(key, now_ms))
+                .collect(),
         }))
     }
 
@@ -111,8 +134,11 @@ impl AuthAdmin for AdminService {
         request: Request<GetTenantRequest>,
     ) -> Result<Response<GetTenantResponse>, Status> {
         let name = request.into_inner().name;
-        let (tenant, users, keys) =
-            self.0.tenant(&name).await.map_err(|fault| self.refuse(fault))?;
+        let (tenant, users, keys) = self
+            .0
+            .tenant(&name)
+            .await
+            .map_err(|fault| self.refuse(fault))?;
         Ok(Response::new(convert::tenant_out(tenant, users, keys)))
     }
 

@@ -66,7 +66,10 @@ impl Auth for AuthService {
 }
 
 fn unavailable(after: std::time::Duration) -> Status {
-    Failure::new(Reason::Unavailable, "the API key cannot be checked right now; try again shortly")
-        .retry_after(after)
-        .into()
+    Failure::new(
+        Reason::Unavailable,
+        "the API key cannot be checked right now; try again shortly",
+    )
+    .retry_after(after)
+    .into()
 }

@@ -4,16 +4,21 @@ use secrecy::SecretString;
 use switchboard_proto::{auth::v1 as proto, common::v1 as common};
 
 use crate::domain::{
-    identity::{
-        Caller, Group, Key, KeyTerms, Limits, Status, TIMES_ONE, Tenant, User, UserRole,
-    },
+    identity::{Caller, Group, Key, KeyTerms, Limits, Status, TIMES_ONE, Tenant, User, UserRole},
     plan::Difference,
     validate::{Draft, KeyDraft, Problem, TenantDraft},
 };
 
 /// What a forwarder needs to know about a caller.
 pub(crate) fn principal(caller: &Caller, head: u64) -> proto::Principal {
-    let Caller { key_id, hash: _, terms, tenant, user, group } = caller;
+    let Caller {
+        key_id,
+        hash: _,
+        terms,
+        tenant,
+        user,
+        group,
+    } = caller;
     proto::Principal {
         tenant: tenant.name.clone(),
         user: terms.user.clone(),
@@ -212,7 +217,10 @@ pub(crate) fn planned(difference: Difference) -> common::PlannedChange {
 /// There is no name.
 pub(crate) fn actor(actor: Option<common::Actor>) -> Result<common::Actor, Problem> {
     actor.filter(|actor| !actor.name.is_empty()).ok_or_else(|| {
-        Problem::new("actor.name", "must say who does this, such as `cli` or `admin:ana`")
+        Problem::new(
+            "actor.name",
+            "must say who does this, such as `cli` or `admin:ana`",
+        )
     })
 }
 
@@ -235,7 +243,11 @@ fn status_in(field: &str, value: i32) -> Result<Status, Problem> {
 }
 
 fn multiplier(millionths: u64) -> u64 {
-    if millionths == 0 { TIMES_ONE } else { millionths }
+    if millionths == 0 {
+        TIMES_ONE
+    } else {
+        millionths
+    }
 }
 
 fn limits_in(limits: Option<common::Limits>) -> Limits {

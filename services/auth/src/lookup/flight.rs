@@ -75,7 +75,10 @@ impl Flights {
                     let _landed = landed;
                     look_up.await
                 });
-                let flight = task.map(|ended| ended.unwrap_or(Landing::Failed)).boxed().shared();
+                let flight = task
+                    .map(|ended| ended.unwrap_or(Landing::Failed))
+                    .boxed()
+                    .shared();
                 running.insert(hash, flight.clone());
                 flight
             }

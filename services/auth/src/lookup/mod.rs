@@ -135,7 +135,11 @@ impl Authenticator {
             Cached::Nothing => None,
         };
         for _ in 0..ATTEMPTS {
-            match inner.flights.board(hash, || self.clone().look_up(hash), &inner.parts.lifecycle).await {
+            match inner
+                .flights
+                .board(hash, || self.clone().look_up(hash), &inner.parts.lifecycle)
+                .await
+            {
                 Landing::Found(entry) if inner.admits(&entry) => {
                     return (Source::Database, Ok(entry.principal.clone()));
                 }
@@ -171,10 +175,16 @@ impl Authenticator {
         parts.meters.lookups.inc();
         let reading = parts.reader.find(&hash, read_at_ms).await;
         parts.meters.lookups.dec();
-        parts.meters.lookup_seconds.observe(began.elapsed().as_secs_f64());
+        parts
+            .meters
+            .lookup_seconds
+            .observe(began.elapsed().as_secs_f64());
         drop(turn);
         match reading {
-            Ok(Reading { head, caller: Some(caller) }) => {
+            Ok(Reading {
+                head,
+                caller: Some(caller),
+            }) => {
                 inner.failed_at_ms.store(i64::MIN, Ordering::Relaxed);
                 let entry = Entry::new(&caller, head, read_at_ms);
                 inner.keep(&hash, &entry).await;
@@ -186,7 +196,9 @@ impl Authenticator {
                 Landing::Unknown(head)
             }
             Err(fault) => {
-                let before = inner.failed_at_ms.swap(parts.clock.now_ms(), Ordering::Relaxed);
+                let before = inner
+                    .failed_at_ms
+                    .swap(parts.clock.now_ms(), Ordering::Relaxed);
                 if before == i64::MIN {
                     tracing::warn!(error = %fault, "keys cannot be looked up; cached ones go on");
                 }
@@ -222,7 +234,10 @@ impl Inner {
             return Cached::Nothing;
         }
         let age = self.parts.clock.now_ms().saturating_sub(entry.read_at_ms);
-        let (ttl, grace) = (millis(self.parts.config.cache_ttl), millis(self.parts.config.grace));
+        let (ttl, grace) = (
+            millis(self.parts.config.cache_ttl),
+            millis(self.parts.config.grace),
+        );
         if age < ttl {
             Cached::Fresh(entry)
         } else if age < ttl.saturating_add(grace) {
@@ -253,14 +268,17 @@ impl Inner {
 
     fn admits(&self, entry: &Entry) -> bool {
         let principal = &entry.principal;
-        self.parts.floors.admit(&principal.tenant, &principal.group, principal.change_seq)
+        self.parts
+            .floors
+            .admit(&principal.tenant, &principal.group, principal.change_seq)
     }
 
     /// Whether trying the database again would most likely only cost its time-out.
     fn database_failed_lately(&self) -> bool {
         let failed = self.failed_at_ms.load(Ordering::Relaxed);
         failed != i64::MIN
-            && self.parts.clock.now_ms().saturating_sub(failed) < millis(self.parts.config.retry_after)
+            && self.parts.clock.now_ms().saturating_sub(failed)
+                < millis(self.parts.config.retry_after)
     }
 }
 

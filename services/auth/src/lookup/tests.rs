@@ -190,7 +190,11 @@ async fn concurrent_misses_of_one_key_are_one_look_up_and_later_calls_none() {
     let key = random_key(1);
     world.add(&key, Status::Active);
     let answers = join_all((0..100).map(|_| world.ask(&key))).await;
-    assert!(answers.iter().all(|answer| answer.as_ref().unwrap().key_id == "id"));
+    assert!(
+        answers
+            .iter()
+            .all(|answer| answer.as_ref().unwrap().key_id == "id")
+    );
     assert_eq!(world.ask(&key).await.unwrap().change_seq, 1);
     assert_eq!(world.reader.finds(), 1);
 }
@@ -216,7 +220,10 @@ async fn what_has_the_wrong_form_never_reaches_the_database() {
     let mut mistyped = random_key(1).expose_secret().to_owned();
     mistyped.replace_range(10..11, if &mistyped[10..11] == "a" { "b" } else { "a" });
     for text in [mistyped.as_str(), "", "short", "' OR 1=1--"] {
-        assert_eq!(world.ask(&SecretString::from(text)).await, Err(Miss::Unknown));
+        assert_eq!(
+            world.ask(&SecretString::from(text)).await,
+            Err(Miss::Unknown)
+        );
     }
     assert_eq!(world.reader.finds(), 0);
 }
@@ -253,11 +260,18 @@ async fn cached_callers_live_through_the_grace_when_the_database_is_away() {
     assert!(world.ask(&key).await.is_ok());
     world.reader.failing.store(true, Ordering::SeqCst);
     world.clock.advance_ms(300_001);
-    assert!(world.ask(&key).await.is_ok(), "past its life, within its grace");
+    assert!(
+        world.ask(&key).await.is_ok(),
+        "past its life, within its grace"
+    );
     let finds = world.reader.finds();
     assert_eq!(finds, 2, "the database was tried first");
     assert!(world.ask(&key).await.is_ok());
-    assert_eq!(world.reader.finds(), finds, "it failed a moment ago: not tried again");
+    assert_eq!(
+        world.reader.finds(),
+        finds,
+        "it failed a moment ago: not tried again"
+    );
     world.clock.advance_ms(299_998);
     assert!(world.ask(&key).await.is_ok(), "last moment of the grace");
     world.clock.advance_ms(1);
@@ -287,10 +301,18 @@ async fn a_cached_entry_older_than_its_tenants_or_groups_change_is_refused() {
     let finds = world.reader.finds();
     world.floors.raise("tenant", "other", 100);
     assert_eq!(key_status(&world.ask(&key).await), 2);
-    assert_eq!(world.reader.finds(), finds, "another tenant's change costs nothing");
+    assert_eq!(
+        world.reader.finds(),
+        finds,
+        "another tenant's change costs nothing"
+    );
     world.floors.raise("group", "standard", 100);
     world.reader.failing.store(true, Ordering::SeqCst);
-    assert_eq!(world.ask(&key).await, Err(UNAVAILABLE), "refused, also when the database is away");
+    assert_eq!(
+        world.ask(&key).await,
+        Err(UNAVAILABLE),
+        "refused, also when the database is away"
+    );
 }
 
 #[tokio::test]
@@ -301,7 +323,9 @@ async fn a_slow_reader_does_not_bring_a_stale_entry_back() {
     world.reader.shut();
     let authenticator = world.authenticator.clone();
     let presented = key.clone();
-    let slow = world.lifecycle.spawn("slow", async move { authenticator.authenticate(&presented).await });
+    let slow = world.lifecycle.spawn("slow", async move {
+        authenticator.authenticate(&presented).await
+    });
     while world.reader.finds() == 0 {
         tokio::task::yield_now().await;
     }
@@ -310,7 +334,11 @@ async fn a_slow_reader_does_not_bring_a_stale_entry_back() {
     world.reader.open();
     assert_eq!(key_status(&slow.await.unwrap()), 2);
     assert_eq!(key_status(&world.ask(&key).await), 2);
-    assert_eq!(world.reader.finds(), 2, "the slow one read again; the second found its entry");
+    assert_eq!(
+        world.reader.finds(),
+        2,
+        "the slow one read again; the second found its entry"
+    );
 }
 
 #[tokio::test]
@@ -344,8 +372,16 @@ async fn waiting_look_ups_are_bounded_in_number_and_time() {
     let mut waiting = Box::pin(world.ask(&second));
     assert!(futures_util::poll!(running.as_mut()).is_pending());
     assert!(futures_util::poll!(waiting.as_mut()).is_pending());
-    assert_eq!(world.ask(&third).await, Err(UNAVAILABLE), "the queue is full");
-    assert_eq!(waiting.await, Err(UNAVAILABLE), "its turn did not come in time");
+    assert_eq!(
+        world.ask(&third).await,
+        Err(UNAVAILABLE),
+        "the queue is full"
+    );
+    assert_eq!(
+        waiting.await,
+        Err(UNAVAILABLE),
+        "its turn did not come in time"
+    );
     world.reader.open();
     assert_eq!(running.await, Err(Miss::Unknown));
 }
@@ -360,6 +396,9 @@ async fn an_entry_survives_its_encoding_and_a_foreign_one_is_none() {
         principal: world.ask(&key).await.unwrap(),
     };
     assert_eq!(Entry::decode(&entry.encode()), Some(entry));
-    assert_eq!(Entry::decode(&bytes::Bytes::from_static(b"\x02 another layout")), None);
+    assert_eq!(
+        Entry::decode(&bytes::Bytes::from_static(b"\x02 another layout")),
+        None
+    );
     assert_eq!(Entry::decode(&bytes::Bytes::new()), None);
 }

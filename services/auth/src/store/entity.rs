@@ -3,8 +3,8 @@
 /// Customers.
 pub(super) mod tenant {
     use sea_orm::entity::prelude::{
-        ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EnumIter,
-        EntityTrait, PrimaryKeyTrait,
+        ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
+        EnumIter, PrimaryKeyTrait,
     };
 
     #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -32,8 +32,8 @@ pub(super) mod tenant {
 /// Their people.
 pub(super) mod tenant_user {
     use sea_orm::entity::prelude::{
-        ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EnumIter,
-        EntityTrait, PrimaryKeyTrait,
+        ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
+        EnumIter, PrimaryKeyTrait,
     };
 
     #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -60,8 +60,8 @@ pub(super) mod tenant_user {
 /// The groups' access side.
 pub(super) mod group_access {
     use sea_orm::entity::prelude::{
-        ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EnumIter,
-        EntityTrait, PrimaryKeyTrait,
+        ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
+        EnumIter, PrimaryKeyTrait,
     };
 
     #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -87,8 +87,8 @@ pub(super) mod group_access {
 /// Keys. No `Debug` of the hashes leaves this module.
 pub(super) mod api_key {
     use sea_orm::entity::prelude::{
-        ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EnumIter,
-        EntityTrait, PrimaryKeyTrait,
+        ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
+        EnumIter, PrimaryKeyTrait,
     };
 
     #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -127,8 +127,8 @@ pub(super) mod api_key {
 /// Who may administer.
 pub(super) mod admin_token {
     use sea_orm::entity::prelude::{
-        ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EnumIter,
-        EntityTrait, PrimaryKeyTrait,
+        ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
+        EnumIter, PrimaryKeyTrait,
     };
 
     #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]

@@ -54,7 +54,11 @@ pub(crate) async fn snapshot(
     hashes: &[KeyHash],
 ) -> Result<Snapshot, Fault> {
     let mut snapshot = Snapshot::default();
-    for row in tenant::Entity::find().order_by_asc(tenant::Column::Name).all(db).await? {
+    for row in tenant::Entity::find()
+        .order_by_asc(tenant::Column::Name)
+        .all(db)
+        .await?
+    {
         snapshot.tenants.push(rows::tenant(row)?);
     }
     for row in tenant_user::Entity::find()
@@ -65,11 +69,19 @@ pub(crate) async fn snapshot(
     {
         snapshot.users.push(rows::user(row)?);
     }
-    for row in group_access::Entity::find().order_by_asc(group_access::Column::Name).all(db).await? {
+    for row in group_access::Entity::find()
+        .order_by_asc(group_access::Column::Name)
+        .all(db)
+        .await?
+    {
         snapshot.groups.push(rows::group(row)?);
     }
     let mut seen = HashSet::new();
-    let mut keys = keys_where(db, Condition::all().add(api_key::Column::Origin.eq(Origin::File.as_str()))).await?;
+    let mut keys = keys_where(
+        db,
+        Condition::all().add(api_key::Column::Origin.eq(Origin::File.as_str())),
+    )
+    .await?;
     for chunk in names.chunks(CHUNK) {
         let named = chunk.iter().fold(Condition::any(), |any, (tenant, name)| {
             any.add(
@@ -82,7 +94,13 @@ pub(crate) async fn snapshot(
     }
     for chunk in hashes.chunks(CHUNK) {
         let hashes = chunk.iter().map(|hash| hash.as_bytes().to_vec());
-        keys.extend(keys_where(db, Condition::all().add(api_key::Column::Hash.is_in(hashes))).await?);
+        keys.extend(
+            keys_where(
+                db,
+                Condition::all().add(api_key::Column::Hash.is_in(hashes)),
+            )
+            .await?,
+        );
     }
     keys.retain(|key| seen.insert(key.id.clone()));
     snapshot.keys = keys;
@@ -112,7 +130,11 @@ pub(crate) async fn keys(db: &impl ConnectionTrait, tenant: &str) -> Result<Vec<
 
 /// The key with this id.
 pub(crate) async fn key_by_id(db: &impl ConnectionTrait, id: &str) -> Result<Option<Key>, Fault> {
-    api_key::Entity::find_by_id(id.to_owned()).one(db).await?.map(rows::key).transpose()
+    api_key::Entity::find_by_id(id.to_owned())
+        .one(db)
+        .await?
+        .map(rows::key)
+        .transpose()
 }
 
 /// The key of this tenant with this name.
@@ -153,7 +175,10 @@ pub(crate) async fn users(db: &impl ConnectionTrait, tenant: &str) -> Result<Vec
 
 /// How many keys a tenant has.
 pub(crate) async fn key_count(db: &impl ConnectionTrait, tenant: &str) -> Result<u64, Fault> {
-    Ok(api_key::Entity::find().filter(api_key::Column::Tenant.eq(tenant)).count(db).await?)
+    Ok(api_key::Entity::find()
+        .filter(api_key::Column::Tenant.eq(tenant))
+        .count(db)
+        .await?)
 }
 
 /// All groups by name.
@@ -168,7 +193,11 @@ pub(crate) async fn groups(db: &impl ConnectionTrait) -> Result<Vec<Group>, Faul
 }
 
 /// Inserts or replaces tenants that came from a file.
-pub(crate) async fn put_tenants(tx: &DatabaseTransaction, now_ms: i64, tenants: &[Tenant]) -> Result<(), Fault> {
+pub(crate) async fn put_tenants(
+    tx: &DatabaseTransaction,
+    now_ms: i64,
+    tenants: &[Tenant],
+) -> Result<(), Fault> {
     for tenant in tenants {
         tenant::Entity::insert(rows::tenant_row(tenant, Origin::File, now_ms)?)
             .on_conflict(
@@ -192,7 +221,11 @@ pub(crate) async fn put_tenants(tx: &DatabaseTransaction, now_ms: i64, tenants: 
 }
 
 /// Inserts or replaces users that came from a file.
-pub(crate) async fn put_users(tx: &DatabaseTransaction, now_ms: i64, users: &[User]) -> Result<(), Fault> {
+pub(crate) async fn put_users(
+    tx: &DatabaseTransaction,
+    now_ms: i64,
+    users: &[User],
+) -> Result<(), Fault> {
     for user in users {
         tenant_user::Entity::insert(rows::user_row(user, Origin::File, now_ms)?)
             .on_conflict(
@@ -213,7 +246,11 @@ pub(crate) async fn put_users(tx: &DatabaseTransaction, now_ms: i64, users: &[Us
 }
 
 /// Inserts or replaces groups that came from a file.
-pub(crate) async fn put_groups(tx: &DatabaseTransaction, now_ms: i64, groups: &[Group]) -> Result<(), Fault> {
+pub(crate) async fn put_groups(
+    tx: &DatabaseTransaction,
+    now_ms: i64,
+    groups: &[Group],
+) -> Result<(), Fault> {
     for group in groups {
         group_access::Entity::insert(rows::group_row(group, Origin::File, now_ms)?)
             .on_conflict(
@@ -235,7 +272,11 @@ pub(crate) async fn put_groups(tx: &DatabaseTransaction, now_ms: i64, groups: &[
 }
 
 /// Inserts a key.
-pub(crate) async fn insert_key(tx: &DatabaseTransaction, now_ms: i64, key: &Key) -> Result<(), Fault> {
+pub(crate) async fn insert_key(
+    tx: &DatabaseTransaction,
+    now_ms: i64,
+    key: &Key,
+) -> Result<(), Fault> {
     api_key::Entity::insert(rows::key_row(key, now_ms)?)
         .exec_without_returning(tx)
         .await?;
@@ -258,13 +299,18 @@ pub(crate) async fn replace_keys(
         api_key::Entity::update(aside).validate()?.exec(tx).await?;
     }
     for key in keys {
-        api_key::Entity::update(rows::key_row(key, now_ms)?).validate()?.exec(tx).await?;
+        api_key::Entity::update(rows::key_row(key, now_ms)?)
+            .validate()?
+            .exec(tx)
+            .await?;
     }
     Ok(())
 }
 
 /// All admin tokens: name and hash. There are few.
-pub(crate) async fn admin_tokens(db: &impl ConnectionTrait) -> Result<Vec<(String, KeyHash)>, Fault> {
+pub(crate) async fn admin_tokens(
+    db: &impl ConnectionTrait,
+) -> Result<Vec<(String, KeyHash)>, Fault> {
     let rows = admin_token::Entity::find().all(db).await?;
     Ok(rows
         .into_iter()

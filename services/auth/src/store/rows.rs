@@ -166,7 +166,9 @@ pub(super) fn key_row(key: &Key, now_ms: i64) -> Result<api_key::ActiveModel, Fa
         cost_center: Set(terms.cost_center.clone()),
         tags: Set(text(table, &terms.tags)?),
         status: Set(terms.status.as_str().to_owned()),
-        disabled_by: Set(key.disabled_by.map_or_else(String::new, |by| by.as_str().to_owned())),
+        disabled_by: Set(key
+            .disabled_by
+            .map_or_else(String::new, |by| by.as_str().to_owned())),
         origin: Set(key.origin.as_str().to_owned()),
         created_at_ms: Set(key.created_at_ms),
         updated_at_ms: Set(now_ms),

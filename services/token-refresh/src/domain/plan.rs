@@ -86,7 +86,9 @@ impl Step {
     /// Whose credential.
     pub(crate) fn account(&self) -> &str {
         match self {
-            Self::Put { account, .. } | Self::Enable { account } | Self::Disable { account } => account,
+            Self::Put { account, .. } | Self::Enable { account } | Self::Disable { account } => {
+                account
+            }
         }
     }
 
@@ -109,7 +111,10 @@ pub(crate) fn validate(wanted: &[Wanted]) -> Result<(), Problem> {
     let mut seen = HashSet::new();
     for (at, Wanted { account, secret }) in wanted.iter().enumerate() {
         let field = format!("credentials[{at}]");
-        if account.is_empty() || account.chars().count() > NAME || account.chars().any(char::is_control) {
+        if account.is_empty()
+            || account.chars().count() > NAME
+            || account.chars().any(char::is_control)
+        {
             return Err(Problem::new(
                 format!("{field}.account"),
                 format!("expected 1 to {NAME} characters, none of them a control character"),
@@ -145,8 +150,10 @@ pub(crate) fn validate(wanted: &[Wanted]) -> Result<(), Problem> {
 /// # Errors
 /// The file gives a secret to an account whose credential came from elsewhere.
 pub(crate) fn plan(current: &[Current], wanted: Vec<Wanted>) -> Result<Vec<Step>, Problem> {
-    let known: BTreeMap<&str, &Current> =
-        current.iter().map(|current| (current.account.as_str(), current)).collect();
+    let known: BTreeMap<&str, &Current> = current
+        .iter()
+        .map(|current| (current.account.as_str(), current))
+        .collect();
     let mut kept = HashSet::new();
     let mut steps = Vec::new();
     for (at, Wanted { account, secret }) in wanted.into_iter().enumerate() {
@@ -172,7 +179,9 @@ pub(crate) fn plan(current: &[Current], wanted: Vec<Wanted>) -> Result<Vec<Step>
             Some(old) => match &old.secret {
                 Some(stored) if stored.expose_secret() == secret.expose_secret() => {
                     if !old.active {
-                        steps.push(Step::Enable { account: account.clone() });
+                        steps.push(Step::Enable {
+                            account: account.clone(),
+                        });
                     }
                 }
                 stored => steps.push(Step::Put {
@@ -191,7 +200,9 @@ pub(crate) fn plan(current: &[Current], wanted: Vec<Wanted>) -> Result<Vec<Step>
     }
     for old in current {
         if old.active && old.origin == FILE && !kept.contains(&old.account) {
-            steps.push(Step::Disable { account: old.account.clone() });
+            steps.push(Step::Disable {
+                account: old.account.clone(),
+            });
         }
     }
     Ok(steps)
@@ -219,7 +230,10 @@ mod tests {
     }
 
     fn told(steps: &[Step]) -> Vec<String> {
-        steps.iter().map(|step| format!("{} {}", step.told().0, step.account())).collect()
+        steps
+            .iter()
+            .map(|step| format!("{} {}", step.told().0, step.account()))
+            .collect()
     }
 
     #[test]
@@ -262,7 +276,11 @@ mod tests {
     fn what_came_from_elsewhere_is_not_touched() {
         let mut login = current("seat", 1, true, Some("s"));
         login.origin = "login".to_owned();
-        assert!(plan(std::slice::from_ref(&login), Vec::new()).unwrap().is_empty());
+        assert!(
+            plan(std::slice::from_ref(&login), Vec::new())
+                .unwrap()
+                .is_empty()
+        );
         let problem = plan(&[login], vec![wanted("seat", "t")]).unwrap_err();
         assert_eq!(problem.field, "credentials[0].account");
     }
@@ -271,9 +289,15 @@ mod tests {
     fn faults_name_the_field_and_not_the_secret() {
         for (file, field) in [
             (vec![wanted("", "s")], "credentials[0].account"),
-            (vec![wanted("a", "s"), wanted("a", "t")], "credentials[1].account"),
+            (
+                vec![wanted("a", "s"), wanted("a", "t")],
+                "credentials[1].account",
+            ),
             (vec![wanted("a", "hunter2\n")], "credentials[0].secret"),
-            (vec![wanted("a", &"x".repeat(SECRET + 1))], "credentials[0].secret"),
+            (
+                vec![wanted("a", &"x".repeat(SECRET + 1))],
+                "credentials[0].secret",
+            ),
         ] {
             let problem = validate(&file).unwrap_err();
             assert_eq!(problem.field, field);

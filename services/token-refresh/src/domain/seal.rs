@@ -123,8 +123,11 @@ impl Sealer {
                 ours: self.key_id.clone(),
             });
         }
-        let nonce: [u8; NONCE] =
-            sealed.nonce.as_slice().try_into().map_err(|_| OpenError::Damaged)?;
+        let nonce: [u8; NONCE] = sealed
+            .nonce
+            .as_slice()
+            .try_into()
+            .map_err(|_| OpenError::Damaged)?;
         let plain = Zeroizing::new(
             self.cipher
                 .decrypt(
@@ -136,8 +139,9 @@ impl Sealer {
                 )
                 .map_err(|_| OpenError::Damaged)?,
         );
-        let mut text =
-            std::str::from_utf8(&plain).map_err(|_| OpenError::Damaged)?.to_owned();
+        let mut text = std::str::from_utf8(&plain)
+            .map_err(|_| OpenError::Damaged)?
+            .to_owned();
         let secret = SecretString::from(text.as_str());
         text.zeroize();
         Ok(secret)
@@ -165,7 +169,14 @@ mod tests {
 
     fn seal(account: &str, generation: u64, secret: &str, seed: u64) -> Sealed {
         let mut random = StdRng::seed_from_u64(seed);
-        sealer(1).seal(account, generation, &SecretString::from(secret), &mut random).unwrap()
+        sealer(1)
+            .seal(
+                account,
+                generation,
+                &SecretString::from(secret),
+                &mut random,
+            )
+            .unwrap()
     }
 
     #[test]
@@ -177,21 +188,35 @@ mod tests {
                 .map(|secret| secret.expose_secret().to_owned())
         };
         assert_eq!(open("main", 3), Ok("sk-upstream".to_owned()));
-        assert_eq!(open("main", 2), Err(OpenError::Damaged), "another generation");
+        assert_eq!(
+            open("main", 2),
+            Err(OpenError::Damaged),
+            "another generation"
+        );
         assert_eq!(open("other", 3), Err(OpenError::Damaged), "another account");
         let mut changed = sealed.clone();
         changed.ciphertext[0] ^= 1;
-        assert_eq!(sealer(1).open("main", 3, &changed).unwrap_err(), OpenError::Damaged);
+        assert_eq!(
+            sealer(1).open("main", 3, &changed).unwrap_err(),
+            OpenError::Damaged
+        );
         changed = sealed.clone();
         changed.nonce.pop();
-        assert_eq!(sealer(1).open("main", 3, &changed).unwrap_err(), OpenError::Damaged);
+        assert_eq!(
+            sealer(1).open("main", 3, &changed).unwrap_err(),
+            OpenError::Damaged
+        );
     }
 
     #[test]
     fn another_master_key_is_told_as_such_and_nothing_of_a_key_is_printed() {
         let sealed = seal("main", 1, "sk-upstream", 1);
         let error = sealer(2).open("main", 1, &sealed).unwrap_err();
-        assert!(error.to_string().starts_with("it was sealed with another master key"));
+        assert!(
+            error
+                .to_string()
+                .starts_with("it was sealed with another master key")
+        );
         let printed = format!("{sealed:?} {:?} {error:?} {error}", sealer(1));
         let key = MasterKey::from_bytes([1; 32]).subkey(Purpose::Vault);
         assert!(!printed.contains(&hex::encode(&key.bytes()[..8])));

@@ -1,8 +1,8 @@
 //! Rows as they lie in SQL; the table is made by the migrations of token-refresh.
 
 use sea_orm::entity::prelude::{
-    ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait, EnumIter,
-    PrimaryKeyTrait,
+    ActiveModelBehavior, DeriveEntityModel, DerivePrimaryKey, DeriveRelation, EntityTrait,
+    EnumIter, PrimaryKeyTrait,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]

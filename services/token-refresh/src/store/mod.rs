@@ -3,10 +3,8 @@
 mod entity;
 
 use sea_orm::{
-    ActiveValue::Set,
-    ColumnTrait as _, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait as _,
-    QueryFilter as _, QueryOrder as _, Statement,
-    sea_query::Expr,
+    ActiveValue::Set, ColumnTrait as _, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr,
+    EntityTrait as _, QueryFilter as _, QueryOrder as _, Statement, sea_query::Expr,
 };
 
 use crate::{domain::seal::Sealed, error::Fault};
@@ -83,11 +81,7 @@ pub(crate) async fn newest_of(
 }
 
 /// Adds a generation and forgets those before the last `keep`.
-pub(crate) async fn put(
-    tx: &DatabaseTransaction,
-    record: &Record,
-    keep: u32,
-) -> Result<(), Fault> {
+pub(crate) async fn put(tx: &DatabaseTransaction, record: &Record, keep: u32) -> Result<(), Fault> {
     let generation = signed(record)?;
     let row = credential::ActiveModel {
         account: Set(record.account.clone()),
@@ -99,7 +93,9 @@ pub(crate) async fn put(
         origin: Set(record.origin.clone()),
         updated_at_ms: Set(record.updated_at_ms),
     };
-    credential::Entity::insert(row).exec_without_returning(tx).await?;
+    credential::Entity::insert(row)
+        .exec_without_returning(tx)
+        .await?;
     credential::Entity::delete_many()
         .filter(credential::Column::Account.eq(record.account.as_str()))
         .filter(credential::Column::Generation.lte(generation.saturating_sub(i64::from(keep))))

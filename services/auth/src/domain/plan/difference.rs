@@ -63,7 +63,12 @@ impl Difference {
 pub(super) struct Fields(String);
 
 impl Fields {
-    pub(super) fn compare<T: PartialEq + Display>(&mut self, name: &str, old: &T, new: &T) -> &mut Self {
+    pub(super) fn compare<T: PartialEq + Display>(
+        &mut self,
+        name: &str,
+        old: &T,
+        new: &T,
+    ) -> &mut Self {
         if old != new {
             self.say(format_args!("{name}: {old} → {new}"));
         }
@@ -71,12 +76,24 @@ impl Fields {
     }
 
     fn texts(&mut self, name: &str, old: &str, new: &str) -> &mut Self {
-        let shown = |text: &str| if text.is_empty() { "none".to_owned() } else { format!("`{text}`") };
+        let shown = |text: &str| {
+            if text.is_empty() {
+                "none".to_owned()
+            } else {
+                format!("`{text}`")
+            }
+        };
         self.compare(name, &shown(old), &shown(new))
     }
 
     fn lists(&mut self, name: &str, old: &[String], new: &[String]) -> &mut Self {
-        let shown = |list: &[String]| if list.is_empty() { "any".to_owned() } else { list.join(" ") };
+        let shown = |list: &[String]| {
+            if list.is_empty() {
+                "any".to_owned()
+            } else {
+                list.join(" ")
+            }
+        };
         self.compare(name, &shown(old), &shown(new))
     }
 
@@ -115,7 +132,11 @@ pub(super) fn tenant(old: &Tenant, new: &Tenant) -> String {
         .compare("status", &old.status, &new.status)
         .compare("prepaid", &old.prepaid, &new.prepaid)
         .compare("strict hold", &old.strict_hold, &new.strict_hold)
-        .compare("serve without billing", &old.serve_without_billing, &new.serve_without_billing)
+        .compare(
+            "serve without billing",
+            &old.serve_without_billing,
+            &new.serve_without_billing,
+        )
         .compare("abandoned free", &old.abandoned_free, &new.abandoned_free)
         .compare("log_content", &old.log_content, &new.log_content)
         .compare("limits", &old.limits, &new.limits);
@@ -139,10 +160,18 @@ pub(super) fn key(fields: &mut Fields, old: &KeyTerms, new: &KeyTerms) {
         .texts("group", &old.group, &new.group)
         .texts("user", &old.user, &new.user)
         .lists("models", &old.models, &new.models)
-        .compare("expires_at_ms", &expiry(old.expires_at_ms), &expiry(new.expires_at_ms))
+        .compare(
+            "expires_at_ms",
+            &expiry(old.expires_at_ms),
+            &expiry(new.expires_at_ms),
+        )
         .compare("limits", &old.limits, &new.limits)
         .lists("allow_ips", &old.allow_ips, &new.allow_ips)
-        .compare("reject unsupported", &old.reject_unsupported, &new.reject_unsupported)
+        .compare(
+            "reject unsupported",
+            &old.reject_unsupported,
+            &new.reject_unsupported,
+        )
         .texts("cost_center", &old.cost_center, &new.cost_center);
     if old.tags != new.tags {
         fields.say("tags");
@@ -158,6 +187,10 @@ impl Display for Times {
         let fraction = format!("{:06}", self.0 % 1_000_000);
         let fraction = fraction.trim_end_matches('0');
         write!(formatter, "×{}", self.0 / 1_000_000)?;
-        if fraction.is_empty() { Ok(()) } else { write!(formatter, ".{fraction}") }
+        if fraction.is_empty() {
+            Ok(())
+        } else {
+            write!(formatter, ".{fraction}")
+        }
     }
 }

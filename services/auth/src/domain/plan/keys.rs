@@ -15,7 +15,8 @@ pub(super) fn keys(
     wanted: Vec<NewKey>,
     terms: &Terms<'_>,
 ) -> Result<(), Problem> {
-    let known: HashMap<(&str, &str), &Key> = stored.keys.iter().map(|key| (name(key), key)).collect();
+    let known: HashMap<(&str, &str), &Key> =
+        stored.keys.iter().map(|key| (name(key), key)).collect();
     let names: HashSet<(String, String)> = wanted
         .iter()
         .map(|key| (key.terms.tenant.clone(), key.terms.name.clone()))
@@ -34,7 +35,11 @@ pub(super) fn keys(
     for key in &wanted {
         match known.get(&(key.terms.tenant.as_str(), key.terms.name.as_str())) {
             None => {
-                plan.note("key", &key.terms.tenant, Difference::new("key", &full_name(key), Kind::Add));
+                plan.note(
+                    "key",
+                    &key.terms.tenant,
+                    Difference::new("key", &full_name(key), Kind::Add),
+                );
                 plan.new_keys.push(key.clone());
             }
             Some(old) if old.origin != Origin::File => {
@@ -70,7 +75,11 @@ fn refuse_taken_secret(
     if gives_it_up {
         return Ok(());
     }
-    let why = if revoked { "belongs to a key that an admin disabled" } else { "is already that of another key" };
+    let why = if revoked {
+        "belongs to a key that an admin disabled"
+    } else {
+        "is already that of another key"
+    };
     Err(Problem::new(
         format!("{}.secret", claimant.field),
         format!("{why}; each key needs its own"),
@@ -106,7 +115,11 @@ fn leave(plan: &mut Plan, key: &Key, claimed: &HashMap<KeyHash, &NewKey>, terms:
         Kind::Change("its secret now belongs to another key".to_owned())
     };
     let name = format!("{}/{}", key.terms.tenant, key.terms.name);
-    plan.note("key", &key.terms.tenant, Difference::new("key", &name, kind));
+    plan.note(
+        "key",
+        &key.terms.tenant,
+        Difference::new("key", &name, kind),
+    );
     plan.keys.push(gone);
 }
 
@@ -123,7 +136,10 @@ fn keep(
         ..old.clone()
     };
     let mut fields = difference::Fields::default();
-    let fresh = wanted.secret.as_ref().filter(|secret| !secret.hash.matches(&old.secret.hash));
+    let fresh = wanted
+        .secret
+        .as_ref()
+        .filter(|secret| !secret.hash.matches(&old.secret.hash));
     // An admin's refusal stands until the secret is another one: a leaked key must not come back with the next `apply`.
     let refused = old.disabled_by == Some(Origin::Admin) && fresh.is_none();
     if refused {
@@ -138,13 +154,24 @@ fn keep(
             && old.terms.status == Status::Active
             && !claimed.contains_key(&old.secret.hash);
         new.secret = secret.clone();
-        new.previous = overlaps.then(|| (old.secret.hash, terms.now_ms.saturating_add(terms.overlap_ms)));
+        new.previous = overlaps.then(|| {
+            (
+                old.secret.hash,
+                terms.now_ms.saturating_add(terms.overlap_ms),
+            )
+        });
         fields.say(if overlaps {
-            format!("secret replaced; the old one stays good for {} s", terms.overlap_ms / 1_000)
+            format!(
+                "secret replaced; the old one stays good for {} s",
+                terms.overlap_ms / 1_000
+            )
         } else {
             "secret replaced".to_owned()
         });
-    } else if old.previous.is_some_and(|(hash, _)| claimed.contains_key(&hash)) {
+    } else if old
+        .previous
+        .is_some_and(|(hash, _)| claimed.contains_key(&hash))
+    {
         new.previous = None;
         fields.say("its replaced secret now belongs to another key");
     }

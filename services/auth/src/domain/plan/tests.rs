@@ -102,7 +102,12 @@ impl Shelf {
 
     fn apply(&mut self, draft: Draft) -> Vec<String> {
         let plan = self.plan(draft).unwrap();
-        let Snapshot { tenants, users, groups, keys } = &mut self.0;
+        let Snapshot {
+            tenants,
+            users,
+            groups,
+            keys,
+        } = &mut self.0;
         for new in plan.tenants {
             tenants.retain(|(old, _)| old.name != new.name);
             tenants.push((new, Origin::File));
@@ -138,12 +143,23 @@ impl Shelf {
         assert_eq!(hashes.len(), keys.len(), "every key has its own hash");
         plan.differences
             .iter()
-            .map(|difference| format!("{} {} {}", difference.verb(), difference.section, difference.name))
+            .map(|difference| {
+                format!(
+                    "{} {} {}",
+                    difference.verb(),
+                    difference.section,
+                    difference.name
+                )
+            })
             .collect()
     }
 
     fn key(&self, name: &str) -> &Key {
-        self.0.keys.iter().find(|key| key.terms.name == name).unwrap()
+        self.0
+            .keys
+            .iter()
+            .find(|key| key.terms.name == name)
+            .unwrap()
     }
 
     fn find(&self, text: &str) -> Option<&str> {
@@ -159,7 +175,12 @@ impl Shelf {
 #[test]
 fn the_same_file_twice_is_no_difference() {
     let mut shelf = Shelf::default();
-    let file = || draft(vec![user("ana@acme.example")], vec![key("ci", &own(1)), key("made", "")]);
+    let file = || {
+        draft(
+            vec![user("ana@acme.example")],
+            vec![key("ci", &own(1)), key("made", "")],
+        )
+    };
     assert_eq!(
         shelf.apply(file()),
         [
@@ -201,23 +222,40 @@ fn changes_tell_watchers_the_tenant_or_the_group() {
     changed.tenants[0].keys[0].terms.limits.concurrency = Some(3);
     changed.groups[0].multiplier = 1_200_000;
     let plan = shelf.plan(changed).unwrap();
-    let changes: Vec<_> = plan.changes.iter().map(|(scope, id)| (*scope, id.as_str())).collect();
+    let changes: Vec<_> = plan
+        .changes
+        .iter()
+        .map(|(scope, id)| (*scope, id.as_str()))
+        .collect();
     assert_eq!(changes, [("group", "standard"), ("key", "acme")]);
     let details: Vec<_> = plan.differences.iter().map(Difference::detail).collect();
-    assert_eq!(details, ["multiplier: ×1 → ×1.2", "limits: none → 3 at once"]);
+    assert_eq!(
+        details,
+        ["multiplier: ×1 → ×1.2", "limits: none → 3 at once"]
+    );
 }
 
 #[test]
 fn a_replaced_secret_stays_good_for_the_overlap() {
     let mut shelf = Shelf::default();
     shelf.apply(draft(Vec::new(), vec![key("ci", &own(1))]));
-    let plan = shelf.plan(draft(Vec::new(), vec![key("ci", &own(2))])).unwrap();
-    assert_eq!(plan.differences[0].detail(), "secret replaced; the old one stays good for 60 s");
+    let plan = shelf
+        .plan(draft(Vec::new(), vec![key("ci", &own(2))]))
+        .unwrap();
+    assert_eq!(
+        plan.differences[0].detail(),
+        "secret replaced; the old one stays good for 60 s"
+    );
     shelf.apply(draft(Vec::new(), vec![key("ci", &own(2))]));
     let rotated = shelf.key("ci");
     assert_eq!(rotated.secret.hash, hasher().key(&own(2)));
     assert_eq!(rotated.previous, Some((hasher().key(&own(1)), 61_000)));
-    assert!(shelf.plan(draft(Vec::new(), vec![key("ci", &own(2))])).unwrap().is_empty());
+    assert!(
+        shelf
+            .plan(draft(Vec::new(), vec![key("ci", &own(2))]))
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]
@@ -233,21 +271,40 @@ fn what_an_admin_disabled_comes_back_only_with_another_secret() {
     assert_eq!(problem.field, "tenants[0].keys[0].secret");
     shelf.apply(file(2));
     assert_eq!(shelf.key("ci").terms.status, Status::Active);
-    assert_eq!(shelf.key("ci").previous, None, "the leaked one is not good for a while");
+    assert_eq!(
+        shelf.key("ci").previous,
+        None,
+        "the leaked one is not good for a while"
+    );
 }
 
 #[test]
 fn secrets_move_between_the_files_keys() {
     let mut shelf = Shelf::default();
-    shelf.apply(draft(Vec::new(), vec![key("a", &own(1)), key("b", &own(2))]));
-    shelf.apply(draft(Vec::new(), vec![key("a", &own(2)), key("b", &own(1))]));
-    assert_eq!((shelf.find(&own(1)), shelf.find(&own(2))), (Some("b"), Some("a")));
+    shelf.apply(draft(
+        Vec::new(),
+        vec![key("a", &own(1)), key("b", &own(2))],
+    ));
+    shelf.apply(draft(
+        Vec::new(),
+        vec![key("a", &own(2)), key("b", &own(1))],
+    ));
+    assert_eq!(
+        (shelf.find(&own(1)), shelf.find(&own(2))),
+        (Some("b"), Some("a"))
+    );
     assert_eq!(shelf.key("a").previous, None);
     // A key is renamed: its secret goes with it.
-    shelf.apply(draft(Vec::new(), vec![key("a", &own(2)), key("c", &own(1))]));
+    shelf.apply(draft(
+        Vec::new(),
+        vec![key("a", &own(2)), key("c", &own(1))],
+    ));
     assert_eq!(shelf.find(&own(1)), Some("c"));
     assert_eq!(shelf.key("b").terms.status, Status::Disabled);
-    shelf.apply(draft(Vec::new(), vec![key("a", &own(2)), key("b", &own(1))]));
+    shelf.apply(draft(
+        Vec::new(),
+        vec![key("a", &own(2)), key("b", &own(1))],
+    ));
     assert_eq!(shelf.find(&own(1)), Some("b"));
 }
 
@@ -256,10 +313,20 @@ fn what_came_from_elsewhere_is_not_touched() {
     let mut shelf = Shelf::default();
     shelf.apply(draft(Vec::new(), vec![key("ci", &own(1))]));
     shelf.0.keys[0].origin = Origin::Admin;
-    assert!(shelf.plan(draft(Vec::new(), Vec::new())).unwrap().is_empty(), "it does not leave");
-    let taken = shelf.plan(draft(Vec::new(), vec![key("ci", &own(2))])).unwrap_err();
+    assert!(
+        shelf
+            .plan(draft(Vec::new(), Vec::new()))
+            .unwrap()
+            .is_empty(),
+        "it does not leave"
+    );
+    let taken = shelf
+        .plan(draft(Vec::new(), vec![key("ci", &own(2))]))
+        .unwrap_err();
     assert_eq!(taken.field, "tenants[0].keys[0].name");
-    let taken = shelf.plan(draft(Vec::new(), vec![key("new", &own(1))])).unwrap_err();
+    let taken = shelf
+        .plan(draft(Vec::new(), vec![key("new", &own(1))]))
+        .unwrap_err();
     assert_eq!(taken.field, "tenants[0].keys[0].secret");
 }
 
@@ -328,7 +395,12 @@ fn faults_name_the_field_and_never_the_secret() {
 #[test]
 fn addresses_are_kept_as_blocks_without_host_bits() {
     let mut file = draft(Vec::new(), Vec::new());
-    file.groups[0].allow_ips = ["10.1.2.3/8", "192.168.1.1", "2001:db8::1/32"].map(str::to_owned).to_vec();
+    file.groups[0].allow_ips = ["10.1.2.3/8", "192.168.1.1", "2001:db8::1/32"]
+        .map(str::to_owned)
+        .to_vec();
     let valid = fragment(file, &hasher()).unwrap();
-    assert_eq!(valid.groups[0].allow_ips, ["10.0.0.0/8", "192.168.1.1/32", "2001:db8::/32"]);
+    assert_eq!(
+        valid.groups[0].allow_ips,
+        ["10.0.0.0/8", "192.168.1.1/32", "2001:db8::/32"]
+    );
 }
