@@ -18,4 +18,16 @@
     )
 )]
 
+mod component;
+mod config;
 mod domain;
+mod error;
+mod flow;
+mod grpc;
+mod metrics;
+mod store;
+
+pub use component::{Component, Deps};
+pub use config::Config;
+pub use error::Error;
+pub use grpc::{AdminService, SchedulerService};

@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn only_what_rests_tells_when_it_may_serve_again() {
         let model = fixture::model(vec![fixture::target("a", 0, 1), fixture::target("b", 0, 1)]);
-        model.targets[0].account.known.rest.hold(61_000, Why::RateLimited);
-        model.targets[1].account.known.rest.hold(31_500, Why::RateLimited);
+        model.targets[0].account.known.rest.hold(61_000, Why::RateLimited, 0);
+        model.targets[1].account.known.rest.hold(31_500, Why::RateLimited, 0);
         let choice = draw(&ask(&model), 1);
         assert!(choice.order.is_empty());
         assert_eq!(choice.rested_in_ms(1_000), Some(30_500));
@@ -228,7 +228,7 @@ mod tests {
                 let target = fixture::target(&index.to_string(), *tier, *weight);
                 target.account.known.set_used(*used);
                 if *rests {
-                    target.account.known.rest.hold(9_000, Why::Quota);
+                    target.account.known.rest.hold(9_000, Why::Quota, 0);
                 }
                 target
             }).collect());

@@ -160,7 +160,7 @@ mod tests {
             fixture::target("good", 0, 3),
             fixture::target("later", 1, 1),
         ]);
-        model.targets[0].account.known.rest.hold(4_200, Why::RateLimited);
+        model.targets[0].account.known.rest.hold(4_200, Why::RateLimited, 0);
         let ask = ask(&model);
         let mut choice = choose(&ask, |_| None, |_| None, 10, &mut StdRng::seed_from_u64(1));
         choice.considered[1].full = true;

@@ -232,7 +232,7 @@ mod tests {
         account.status = AccountStatus::Draining;
         let mut model = fixture::model(vec![fixture::target_of(account, 0, 0)]);
         model.capabilities = Some(Capabilities(0b01));
-        model.targets[0].account.known.rest.hold(5_000, Why::Overloaded);
+        model.targets[0].account.known.rest.hold(5_000, Why::Overloaded, 0);
         let group = fixture::group(Some(&["b"]));
         let ask = Ask {
             group: Membership::Of(&group),
@@ -257,7 +257,7 @@ mod tests {
     fn a_rest_is_over_at_its_end() {
         let model = fixture::model(vec![fixture::target("a", 0, 1)]);
         let target = &model.targets[0];
-        target.known.as_ref().unwrap().rest.hold(5_000, Why::RateLimited);
+        target.known.as_ref().unwrap().rest.hold(5_000, Why::RateLimited, 0);
         let at = |now_ms| outcomes(&Ask { now_ms, ..ask(&model) }, target, rests_until_ms(target, None));
         assert!(at(4_999).only_rests());
         assert!(at(5_000).pass());

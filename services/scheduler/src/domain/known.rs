@@ -3,7 +3,13 @@
 //! Cells are written by the refresh of the shared state (at most a second old) and by what this process did since; a choice
 //! only loads atomics. They are hints: slots and buckets are decided by the state store.
 
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed},
+};
+
+use dashmap::DashMap;
+use switchboard_common::ids::{AccountName, ModelName};
 
 /// Why something rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +60,8 @@ impl Why {
 pub struct Rest {
     until_ms: AtomicI64,
     why: AtomicU8,
+    /// The refresh that ran when it was last held here.
+    held_in: AtomicU64,
 }
 
 impl Rest {
@@ -70,15 +78,20 @@ impl Rest {
         Why::ALL.into_iter().find(|why| *why as u8 == code)
     }
 
-    /// Takes over a hold, if it ends later than the present one.
-    pub fn hold(&self, until_ms: i64, why: Why) {
+    /// Takes over a hold, if it ends later than the present one. `refresh` is the one that began last.
+    pub fn hold(&self, until_ms: i64, why: Why, refresh: u64) {
+        self.held_in.store(refresh, Relaxed);
         if self.until_ms.fetch_max(until_ms, Relaxed) < until_ms {
             self.why.store(why as u8, Relaxed);
         }
     }
 
-    /// Takes over what the shared state says, also when that is less.
-    pub fn set(&self, until_ms: i64, why: Option<Why>) {
+    /// Takes over what the shared state said in a refresh, also when that is less; but not over a hold that came while the
+    /// refresh ran.
+    pub fn set(&self, until_ms: i64, why: Option<Why>, refresh: u64) {
+        if self.held_in.load(Relaxed) >= refresh {
+            return;
+        }
         self.until_ms.store(until_ms, Relaxed);
         if let Some(why) = why {
             self.why.store(why as u8, Relaxed);
@@ -91,6 +104,7 @@ impl Rest {
 pub struct AccountKnown {
     used: AtomicI64,
     waiters: AtomicI64,
+    asked: AtomicBool,
     /// Its cooldown.
     pub rest: Rest,
 }
@@ -100,6 +114,17 @@ impl AccountKnown {
     #[must_use]
     pub fn used(&self) -> i64 {
         self.used.load(Relaxed)
+    }
+
+    /// Someone asked for a slot of it: its load is worth looking at.
+    pub fn ask(&self) {
+        self.asked.store(true, Relaxed);
+    }
+
+    /// Whether someone asked since the last time; forgets it.
+    #[must_use]
+    pub fn was_asked(&self) -> bool {
+        self.asked.load(Relaxed) && self.asked.swap(false, Relaxed)
     }
 
     /// What the store said just now.
@@ -165,6 +190,58 @@ impl TargetKnown {
     }
 }
 
+/// All cells, by name.
+///
+/// Bounded by the catalogue's accounts and targets and by what the state store still knows of: see [`Registry::forget`].
+#[derive(Debug, Default)]
+pub struct Registry {
+    accounts: DashMap<AccountName, Arc<AccountKnown>>,
+    targets: DashMap<(AccountName, ModelName), Arc<TargetKnown>>,
+}
+
+impl Registry {
+    /// An account's cell, made when missing.
+    #[must_use]
+    pub fn account(&self, account: &AccountName) -> Arc<AccountKnown> {
+        Arc::clone(&self.accounts.entry(account.clone()).or_default())
+    }
+
+    /// A target's cell, made when missing.
+    #[must_use]
+    pub fn target(&self, account: &AccountName, model: &ModelName) -> Arc<TargetKnown> {
+        let key = (account.clone(), model.clone());
+        Arc::clone(&self.targets.entry(key).or_default())
+    }
+
+    /// A target's cell, if there is one.
+    #[must_use]
+    pub fn find_target(&self, account: &AccountName, model: &ModelName) -> Option<Arc<TargetKnown>> {
+        let key = (account.clone(), model.clone());
+        self.targets.get(&key).map(|cell| Arc::clone(&cell))
+    }
+
+    /// Visits all accounts.
+    pub fn each_account(&self, mut visit: impl FnMut(&AccountName, &AccountKnown)) {
+        for entry in &self.accounts {
+            visit(entry.key(), entry.value());
+        }
+    }
+
+    /// Visits all targets.
+    pub fn each_target(&self, mut visit: impl FnMut(&AccountName, &ModelName, &TargetKnown)) {
+        for entry in &self.targets {
+            visit(&entry.key().0, &entry.key().1, entry.value());
+        }
+    }
+
+    /// Drops the cells that no version points at and of which `alive` says that nobody knows anything.
+    pub fn forget(&self, alive: impl Fn(&AccountName, &ModelName) -> bool) {
+        self.targets
+            .retain(|(account, model), cell| Arc::strong_count(cell) > 1 || alive(account, model));
+        self.accounts.retain(|_, cell| Arc::strong_count(cell) > 1);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,12 +249,23 @@ mod tests {
     #[test]
     fn the_later_of_two_holds_stays() {
         let rest = Rest::default();
-        rest.hold(5_000, Why::RateLimited);
-        rest.hold(3_000, Why::Overloaded);
+        rest.hold(5_000, Why::RateLimited, 0);
+        rest.hold(3_000, Why::Overloaded, 0);
         assert_eq!(rest.until_ms(), 5_000);
         assert_eq!(rest.why(), Some(Why::RateLimited));
-        rest.hold(9_000, Why::Quota);
+        rest.hold(9_000, Why::Quota, 0);
         assert_eq!((rest.until_ms(), rest.why()), (9_000, Some(Why::Quota)));
+    }
+
+    #[test]
+    fn a_refresh_lifts_what_was_held_before_it_and_not_what_came_meanwhile() {
+        let rest = Rest::default();
+        rest.hold(5_000, Why::RateLimited, 3);
+        rest.set(0, None, 4);
+        assert_eq!(rest.until_ms(), 0);
+        rest.hold(6_000, Why::RateLimited, 4);
+        rest.set(0, None, 4);
+        assert_eq!(rest.until_ms(), 6_000);
     }
 
     #[test]

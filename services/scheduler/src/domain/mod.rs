@@ -4,8 +4,10 @@
 //! Nothing here does IO, reads a clock or makes a random number: time and randomness are parameters.
 
 pub mod choice;
+pub mod compile;
 pub mod cooldown;
 pub mod decision;
+pub mod document;
 pub mod draw;
 pub mod filter;
 pub mod known;

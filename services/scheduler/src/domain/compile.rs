@@ -1,0 +1,415 @@
+//! From a document to a [`Supply`]: every look-up and every value an attempt needs, worked out once per version.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use switchboard_catalogue as catalogue;
+use switchboard_common::ids::{AccountName, ModelName};
+use switchboard_proto::{
+    common::v1::Dialect,
+    scheduler::v1::{CatalogueSnapshot, GroupModels, PublicModel},
+};
+
+use super::{
+    document::{Document, SheetRow},
+    draw::Policy,
+    known::Registry,
+    limits::Ceilings,
+    score::Weights,
+    supply::{
+        Account, AccountStatus, AttemptTimeouts, Capabilities, Cost, Group, Model, QueueRule,
+        Supply, Target,
+    },
+};
+
+/// Compiles a version. Cells for what is known come from `registry`, so that they outlive the version.
+#[must_use]
+pub fn compile(version: u64, created_ms: i64, document: &Document, registry: &Registry) -> Supply {
+    let source = &document.catalogue;
+    let accounts: HashMap<AccountName, Arc<Account>> = source
+        .accounts
+        .iter()
+        .map(|one| {
+            let account = Arc::new(account(one, registry));
+            (account.name.clone(), account)
+        })
+        .collect();
+    let costs: HashMap<(AccountName, ModelName), Cost> = document
+        .costs
+        .iter()
+        .filter_map(|(subject, row)| {
+            let (account, model) = subject.split_once('/')?;
+            Some(((account.into(), model.into()), cost(row)?))
+        })
+        .collect();
+    let mut models = HashMap::with_capacity(source.models.len());
+    let mut models_of: HashMap<AccountName, Vec<Arc<Model>>> = HashMap::new();
+    for one in &source.models {
+        let model = Arc::new(model(one, source, &accounts, &costs, registry));
+        for target in &model.targets {
+            let served = models_of.entry(target.account.name.clone()).or_default();
+            if !served.last().is_some_and(|last| Arc::ptr_eq(last, &model)) {
+                served.push(Arc::clone(&model));
+            }
+        }
+        models.insert(model.name.clone(), model);
+    }
+    let groups = source
+        .groups
+        .iter()
+        .filter(|one| !document.retired_groups.contains(&one.name))
+        .map(|one| {
+            let group = Arc::new(group(one));
+            (group.name.clone(), group)
+        })
+        .collect();
+    Supply {
+        version,
+        models,
+        groups,
+        accounts,
+        models_of,
+        costs,
+        announced: announced(version, created_ms / 1_000, document),
+    }
+}
+
+/// The catalogue's dialect on the wire.
+#[must_use]
+pub fn wire_dialect(dialect: catalogue::Dialect) -> Dialect {
+    match dialect {
+        catalogue::Dialect::OpenaiChat => Dialect::OpenaiChat,
+        catalogue::Dialect::OpenaiResponses => Dialect::OpenaiResponses,
+        catalogue::Dialect::OpenaiEmbeddings => Dialect::OpenaiEmbeddings,
+        catalogue::Dialect::OpenaiCompletions => Dialect::OpenaiCompletions,
+        catalogue::Dialect::OpenaiImages => Dialect::OpenaiImages,
+        catalogue::Dialect::OpenaiAudio => Dialect::OpenaiAudio,
+        catalogue::Dialect::OpenaiModerations => Dialect::OpenaiModerations,
+        catalogue::Dialect::Rerank => Dialect::Rerank,
+        catalogue::Dialect::AnthropicMessages => Dialect::AnthropicMessages,
+        catalogue::Dialect::GeminiGenerate => Dialect::GeminiGenerate,
+    }
+}
+
+/// The bit of a capability.
+#[must_use]
+pub fn capability(capability: catalogue::Capability) -> Capabilities {
+    Capabilities(1 << capability as u32)
+}
+
+fn account(source: &catalogue::Account, registry: &Registry) -> Account {
+    let name = AccountName::from(source.name.as_str());
+    let spoken = source.dialects();
+    Account {
+        provider: source.provider.as_str(),
+        status: match source.status {
+            catalogue::AccountStatus::Active => AccountStatus::Active,
+            catalogue::AccountStatus::Draining => AccountStatus::Draining,
+            catalogue::AccountStatus::Disabled => AccountStatus::Disabled,
+        },
+        concurrency: source.slots().map(u64::from),
+        limits: source.limits.as_ref().map(ceilings).unwrap_or_default(),
+        priority: source.priority,
+        dialects: spoken.iter().copied().map(wire_dialect).collect(),
+        urls: spoken
+            .iter()
+            // There the model is a part of the path, which a version does not know.
+            .filter(|dialect| **dialect != catalogue::Dialect::GeminiGenerate)
+            .filter_map(|dialect| Some((wire_dialect(*dialect), source.url_for(*dialect, "", false)?)))
+            .collect(),
+        allow_private_address: source.allow_private_address,
+        credential: credential(source),
+        cooldown_max: Duration::from(source.cooldown_max()),
+        known: registry.account(&name),
+        name,
+    }
+}
+
+/// Header and format of the credential: as declared, else the provider's own.
+fn credential(source: &catalogue::Account) -> Option<(String, String)> {
+    if source.credential == Some(catalogue::SecretRef::None) {
+        return None;
+    }
+    Some(match (&source.credential_header, source.provider) {
+        (Some(header), _) => (header.name.to_ascii_lowercase(), header.format.clone()),
+        (None, catalogue::Provider::Anthropic) => ("x-api-key".to_owned(), "{secret}".to_owned()),
+        (None, catalogue::Provider::Gemini) => ("x-goog-api-key".to_owned(), "{secret}".to_owned()),
+        (
+            None,
+            catalogue::Provider::Openai
+            | catalogue::Provider::OpenaiCompatible
+            | catalogue::Provider::Switchboard,
+        ) => ("authorization".to_owned(), "Bearer {secret}".to_owned()),
+    })
+}
+
+fn ceilings(source: &catalogue::Limits) -> Ceilings {
+    Ceilings {
+        requests_per_second: source.requests_per_second,
+        requests_per_minute: source.requests_per_minute,
+        tokens_per_minute: source.tokens_per_minute,
+        concurrency: source.concurrency.map(u64::from),
+        burst: source.burst,
+    }
+}
+
+fn cost(row: &SheetRow) -> Option<Cost> {
+    Some(Cost {
+        version: row.version,
+        unit_nanos: row.unit_nanos()?,
+    })
+}
+
+fn model(
+    source: &catalogue::Model,
+    whole: &catalogue::Catalogue,
+    accounts: &HashMap<AccountName, Arc<Account>>,
+    costs: &HashMap<(AccountName, ModelName), Cost>,
+    registry: &Registry,
+) -> Model {
+    let effective = source.effective(&whole.defaults);
+    let pattern = source.name.contains('*');
+    let mut targets: Vec<Target> = source
+        .targets
+        .iter()
+        .filter_map(|target| {
+            let account = accounts.get(target.account.as_str())?;
+            // Without a name of its own the upstream's is the caller's, which only a pattern leaves open.
+            let upstream_model = match &target.model {
+                Some(name) => Some(ModelName::from(name.as_str())),
+                None if pattern => None,
+                None => Some(ModelName::from(source.name.as_str())),
+            };
+            let key = upstream_model
+                .as_ref()
+                .map(|model| (account.name.clone(), model.clone()));
+            Some(Target {
+                account: Arc::clone(account),
+                known: key.as_ref().map(|(account, model)| registry.target(account, model)),
+                cost: key.and_then(|key| costs.get(&key).copied()),
+                upstream_model,
+                tier: target.tier,
+                weight: target.weight,
+            })
+        })
+        .collect();
+    targets.sort_by_key(|target| target.tier);
+    Model {
+        name: source.name.as_str().into(),
+        active: source.status == catalogue::ModelStatus::Active,
+        capabilities: source.capabilities.as_ref().map(|capabilities| {
+            Capabilities(capabilities.iter().fold(0, |all, one| all | capability(*one).0))
+        }),
+        targets,
+        limits: source.limits.as_ref().map(ceilings).unwrap_or_default(),
+        queue: effective.queue.map(|queue| QueueRule {
+            depth: queue.depth,
+            wait: Duration::from(queue.wait),
+        }),
+        timeouts: AttemptTimeouts {
+            connect: Duration::from(effective.timeouts.connect),
+            first_byte: Duration::from(effective.timeouts.first_byte),
+            idle: Duration::from(effective.timeouts.idle),
+        },
+    }
+}
+
+fn group(source: &catalogue::Group) -> Group {
+    let scheduling = source.scheduling();
+    let weights = scheduling.weights();
+    Group {
+        name: source.name.as_str().into(),
+        accounts: source
+            .accounts
+            .as_ref()
+            .map(|names| names.iter().map(|name| name.as_str().into()).collect()),
+        policy: match scheduling.policy {
+            catalogue::Policy::WeightedScore => Policy::WeightedScore,
+            catalogue::Policy::PowerOfTwo => Policy::PowerOfTwo,
+        },
+        weights: Weights {
+            priority: weights.priority,
+            load: weights.load,
+            queue: weights.queue,
+            error: weights.error,
+            ttft: weights.ttft,
+            reset: weights.reset,
+            headroom: weights.headroom,
+            cost: weights.cost,
+        },
+    }
+}
+
+/// What forwarders resolve names on and list models from.
+fn announced(version: u64, created: i64, document: &Document) -> CatalogueSnapshot {
+    let source = &document.catalogue;
+    CatalogueSnapshot {
+        version,
+        models: source
+            .models
+            .iter()
+            .filter(|model| model.status != catalogue::ModelStatus::Disabled)
+            .map(|model| public_model(model, document, created))
+            .collect(),
+        groups: source
+            .groups
+            .iter()
+            .filter(|group| !document.retired_groups.contains(&group.name))
+            .map(|group| GroupModels {
+                name: group.name.clone(),
+                models: group.models.clone().unwrap_or_default(),
+                names: group
+                    .names
+                    .iter()
+                    .map(|(own, public)| (own.clone(), public.clone()))
+                    .collect(),
+            })
+            .collect(),
+    }
+}
+
+fn public_model(model: &catalogue::Model, document: &Document, created: i64) -> PublicModel {
+    let effective = model.effective(&document.catalogue.defaults);
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let priced = |subject: &str| document.prices.get(subject).map(|row| row.version);
+    let list = model.price_list.as_ref().and_then(|name| {
+        document
+            .catalogue
+            .price_lists
+            .iter()
+            .find(|list| list.name == *name)
+    });
+    let pattern = model.name.contains('*');
+    PublicModel {
+        name: model.name.clone(),
+        aliases: model.aliases.clone(),
+        active: model.status == catalogue::ModelStatus::Active,
+        accepts: model
+            .accepts
+            .iter()
+            .flatten()
+            .map(|dialect| wire_dialect(*dialect) as i32)
+            .collect(),
+        capabilities: model
+            .capabilities
+            .iter()
+            .flatten()
+            .map(|capability| capability.as_str().to_owned())
+            .collect(),
+        context_window: model.context_window,
+        max_output: effective.max_output,
+        tokenizer: model
+            .tokenizer
+            .clone()
+            .unwrap_or_else(|| "o200k_base".to_owned()),
+        price_version: priced(&model.name)
+            .or_else(|| {
+                let entry = list.filter(|_| !pattern)?;
+                let plain = catalogue::without_date(&model.name);
+                [Some(model.name.as_str()), plain]
+                    .into_iter()
+                    .flatten()
+                    .filter(|name| entry.prices.contains_key(*name))
+                    .find_map(priced)
+            })
+            .unwrap_or(0),
+        list_prices: list
+            .filter(|_| pattern)
+            .iter()
+            .flat_map(|list| list.prices.keys())
+            .filter_map(|name| Some((name.clone(), priced(name)?)))
+            .collect(),
+        commit_after_ms: effective.commit_after.map(|after| millis(Duration::from(after))),
+        total_timeout_ms: millis(Duration::from(effective.timeouts.total)),
+        write_timeout_ms: millis(Duration::from(effective.timeouts.write)),
+        max_attempts: effective.max_attempts,
+        reject_unsupported: document.catalogue.defaults.unsupported
+            == catalogue::Unsupported::Reject,
+        created,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use switchboard_proto::scheduler::v1::{Rates, Sheet};
+
+    use super::*;
+
+    const TEXT: &str = r#"
+version: 1
+accounts:
+  - {name: a, provider: openai, credential: env:A, concurrency: 7, cooldown: {max: 0s}}
+  - {name: b, provider: openai_compatible, base_url: "http://127.0.0.1:1/v1", allow_private_address: true, credential: none}
+models:
+  - name: m
+    aliases: [m-old]
+    price: {input: 1, output: 2}
+    queue: none
+    targets: [{account: b, model: y, tier: 1}, {account: a, model: x, weight: 80}]
+  - {name: "gpt-*", price_list: l, targets: [{account: a}]}
+price_lists:
+  - {name: l, prices: {gpt-4o: {input: 2, output: 3}}}
+groups:
+  - {name: g, accounts: [a], scheduling: {policy: power_of_two}}
+"#;
+
+    fn sheet(version: u64, kind: &str, subject: &str) -> Sheet {
+        Sheet {
+            version,
+            kind: kind.to_owned(),
+            subject: subject.to_owned(),
+            rates: Some(Rates { input: Some(10), output: Some(20), ..Rates::default() }),
+        }
+    }
+
+    fn supply() -> Supply {
+        let catalogue = switchboard_catalogue::parse(TEXT, "t").unwrap().catalogue;
+        let sheets = [
+            sheet(1, "price", "m"),
+            sheet(2, "price", "gpt-4o"),
+            sheet(3, "cost", "a/x"),
+            sheet(4, "cost", "a/gpt-4o"),
+        ];
+        let document = Document::default().apply(catalogue, &sheets).unwrap();
+        compile(5, 9_000, &document, &Registry::default())
+    }
+
+    #[test]
+    fn a_version_has_every_value_that_an_attempt_needs() {
+        let supply = supply();
+        let model = &supply.models["m"];
+        assert_eq!(model.queue, None);
+        let first = &model.targets[0];
+        assert_eq!((first.account.name.as_str(), first.tier, first.weight), ("a", 0, 80));
+        assert_eq!(first.cost.map(|cost| (cost.version, cost.unit_nanos)), Some((3, 30)));
+        assert_eq!(first.account.concurrency, Some(7));
+        assert_eq!(first.account.cooldown_max, Duration::ZERO);
+        assert_eq!(
+            first.account.urls[&Dialect::OpenaiChat],
+            "https://api.openai.com/v1/chat/completions"
+        );
+        assert_eq!(
+            first.account.credential,
+            Some(("authorization".to_owned(), "Bearer {secret}".to_owned()))
+        );
+        let second = &model.targets[1].account;
+        assert_eq!(second.credential, None);
+        assert_eq!(second.urls[&Dialect::OpenaiChat], "http://127.0.0.1:1/v1/chat/completions");
+        assert_eq!(supply.groups["g"].policy, Policy::PowerOfTwo);
+        assert_eq!(supply.models_of["a"].len(), 2);
+    }
+
+    #[test]
+    fn a_pattern_takes_its_costs_and_prices_by_the_callers_name() {
+        let supply = supply();
+        let target = &supply.models["gpt-*"].targets[0];
+        assert_eq!(target.upstream_model("gpt-4o"), "gpt-4o");
+        assert_eq!(supply.cost(target, &"gpt-4o".into()).map(|cost| cost.version), Some(4));
+        assert_eq!(supply.cost(target, &"gpt-5".into()), None);
+        let models = &supply.announced.models;
+        let by_name = |name| models.iter().find(|model| model.name == name).unwrap();
+        assert_eq!(by_name("m").price_version, 1);
+        assert_eq!(by_name("m").created, 9);
+        assert_eq!(by_name("gpt-*").price_version, 0);
+        assert_eq!(by_name("gpt-*").list_prices["gpt-4o"], 2);
+    }
+}

@@ -1,0 +1,177 @@
+//! `Advance`: from a failed attempt to the next candidate, without waiting (FWD-4).
+//!
+//! The new slot is taken before the old one is given back, so that the request never stands without one; when nobody is left it
+//! keeps the one it has.
+
+use std::{str::FromStr as _, sync::Arc};
+
+use switchboard_common::{
+    error::Failure,
+    ids::{ModelName, RequestId},
+};
+use switchboard_proto::{
+    common::v1::Dialect,
+    scheduler::v1::{AdvanceRequest, AdvanceResponse, Renewal},
+};
+use switchboard_state::admission::{AccountGrant, Correction, Pool, Release};
+
+use super::{core::Core, refusal, table::Held, undo::Undo};
+use crate::{
+    Error,
+    domain::{
+        choice::rests_until_ms,
+        filter::{self, Ask, Membership},
+        supply::{Capabilities, Target},
+    },
+};
+
+/// When to come again to an account whose slots are all in use.
+const FULL_RETRY_MS: u64 = 1_000;
+
+impl Core {
+    /// Moves a request to the first usable candidate that is left.
+    ///
+    /// # Errors
+    /// The request makes no sense, or a store does not answer. Nothing has changed then.
+    pub async fn advance(&self, asked: &AdvanceRequest) -> Result<AdvanceResponse, Failure> {
+        let request = RequestId::from_str(&asked.request_id)
+            .map_err(|_| refusal::invalid("request_id", "a UUID"))?;
+        let held = self.table.get(request);
+        if let Some(held) = held.as_ref().filter(|held| held.lease.attempt == asked.attempt)
+            && let Some(answer) = again(asked, held)
+        {
+            return Ok(answer);
+        }
+        if let Some(failed) = &asked.failed {
+            self.learn(failed).await;
+        }
+        let supply = self.catalogue.pinned(asked.catalogue_version).await?;
+        let model = supply
+            .models
+            .get(asked.model.as_str())
+            .ok_or_else(|| refusal::model_not_found(&asked.public_model))?;
+        // Group, capability and dialect were decided when the candidates were; what may have changed is asked again.
+        let ask = Ask {
+            model,
+            group: Membership::All,
+            dialect: Dialect::try_from(asked.dialect).unwrap_or_default(),
+            needs: Capabilities::default(),
+            now_ms: self.clock.now_ms(),
+        };
+        let public_model = ModelName::from(asked.public_model.as_str());
+        let tokens = held.as_ref().map_or(1, |held| held.tokens);
+        let mut retry_after_ms: Option<u64> = None;
+        let mut later = |ms: u64| retry_after_ms = Some(retry_after_ms.map_or(ms, |least| least.min(ms)));
+        let mut undo = Undo::new(self);
+        for (place, left) in asked.left.iter().enumerate() {
+            let same = |target: &&Target| {
+                target.account.name.as_str() == left.account
+                    && target.upstream_model(&asked.public_model) == left.upstream_model
+            };
+            let Some(target) = model.targets.iter().find(same) else { continue };
+            let known = match &target.known {
+                Some(_) => None,
+                None => self.registry.find_target(&target.account.name, &public_model),
+            };
+            let rests = rests_until_ms(target, known.as_deref());
+            let outcomes = filter::outcomes(&ask, target, rests);
+            if !outcomes.pass() {
+                if outcomes.only_rests() {
+                    later(u64::try_from(rests - ask.now_ms).unwrap_or(0));
+                }
+                continue;
+            }
+            let take = self.account_take(&target.account, request, asked.attempt, tokens, false);
+            undo.pool(take.account.clone(), request, asked.attempt);
+            match self.admission.take_account(&take).await.map_err(Error::from)? {
+                AccountGrant::Granted { used, .. } => {
+                    target.account.known.set_used(i64::try_from(used).unwrap_or(i64::MAX));
+                    undo.keep();
+                    let lease = self.moved(request, asked, held, target).await;
+                    return Ok(AdvanceResponse {
+                        granted: u32::try_from(place).ok(),
+                        retry_after_ms: None,
+                        lease: Some(lease),
+                    });
+                }
+                AccountGrant::Full { retry_after_ms, .. }
+                | AccountGrant::RateLimited { retry_after_ms, .. } => later(retry_after_ms),
+                AccountGrant::WaitersFirst => later(FULL_RETRY_MS),
+                AccountGrant::Gone => return Err(refusal::gone()),
+            }
+            undo.pool_gave_nothing();
+        }
+        Ok(AdvanceResponse {
+            granted: None,
+            retry_after_ms,
+            lease: None,
+        })
+    }
+
+    /// Notes where the request is now and frees where it was.
+    async fn moved(
+        &self,
+        request: RequestId,
+        asked: &AdvanceRequest,
+        held: Option<Held>,
+        target: &Target,
+    ) -> Renewal {
+        let old_account = match (&held, &asked.failed) {
+            (Some(held), _) => held.lease.account.clone(),
+            (None, Some(failed)) => failed.account.clone(),
+            (None, None) => String::new(),
+        };
+        let old_attempt = held
+            .as_ref()
+            .map_or(asked.attempt.saturating_sub(1), |held| held.lease.attempt);
+        let known_here = held.is_some();
+        let mut now = held.unwrap_or_else(|| Held {
+            tenant: asked.tenant.clone(),
+            // Taken through another process, which knows what else it holds; the forwarder renews with what it was told there.
+            lease: Renewal::default(),
+            upstream_model: String::new(),
+            tokens: 1,
+            known: None,
+            ends_ms: 0,
+        });
+        if let Some(known) = now.known.take() {
+            known.freed();
+        }
+        now.lease.account = target.account.name.to_string();
+        now.lease.attempt = asked.attempt;
+        now.lease.account_slot = true;
+        now.upstream_model = target.upstream_model(&asked.public_model).to_owned();
+        now.known = Some(Arc::clone(&target.account.known));
+        now.ends_ms = self.lease_end_ms();
+        let lease = now.lease.clone();
+        if known_here {
+            self.table.hold(request, now);
+        }
+        if !old_account.is_empty() {
+            let releases = [Release::Account {
+                account: Pool::Account(old_account.as_str().into()),
+                request,
+                attempt: Some(old_attempt),
+                // The upstream counted the request and served no token.
+                correction: Correction::Used(0),
+            }];
+            if let Err(error) = self.admission.release(&releases).await {
+                tracing::warn!(%error, "the failed attempt's slot ends by itself");
+            }
+            self.freed(&releases).await;
+        }
+        lease
+    }
+}
+
+/// The answer to a call that was answered before.
+fn again(asked: &AdvanceRequest, held: &Held) -> Option<AdvanceResponse> {
+    let place = asked.left.iter().position(|left| {
+        left.account == held.lease.account && left.upstream_model == held.upstream_model
+    })?;
+    Some(AdvanceResponse {
+        granted: u32::try_from(place).ok(),
+        retry_after_ms: None,
+        lease: Some(held.lease.clone()),
+    })
+}

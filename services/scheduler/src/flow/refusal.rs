@@ -1,0 +1,116 @@
+//! What a caller is told when there is nothing for it (FLOW-5): what is full, whose it is, and when to come again.
+
+use std::time::Duration;
+
+use switchboard_common::error::{Failure, Reason};
+
+use crate::domain::{
+    choice::Choice,
+    filter::{Ask, Filter},
+    limits::{Label, Level},
+};
+
+/// When to come again where the store does not say.
+const SOON: Duration = Duration::from_secs(1);
+
+fn after(retry_after_ms: u64) -> Duration {
+    Duration::from_millis(retry_after_ms.max(1))
+}
+
+/// There is no such model, as far as this caller is told.
+pub fn model_not_found(model: &str) -> Failure {
+    Failure::new(
+        Reason::ModelNotFound,
+        format!("there is no model `{}`", model.chars().take(128).collect::<String>()),
+    )
+    .param("model")
+}
+
+/// A field of the request is wrong.
+pub fn invalid(field: &str, expected: &str) -> Failure {
+    Failure::new(Reason::InvalidRequest, format!("{field}: expected {expected}")).param(field)
+}
+
+/// The request was released before it was granted anything.
+pub fn gone() -> Failure {
+    Failure::new(Reason::CallerLeft, "the request was already released")
+}
+
+/// A rate is used up.
+pub fn rate_limited(label: &Label, retry_after_ms: u64) -> Failure {
+    Failure::new(
+        Reason::RateLimitExceeded,
+        format!(
+            "the {}'s limit of {} {} is used up",
+            label.level.name(),
+            label.limit,
+            label.rate.name()
+        ),
+    )
+    .retry_after(after(retry_after_ms))
+}
+
+/// All slots of a limit of the caller's own are in use.
+pub fn slots_full(level: Level, limit: u64, retry_after_ms: u64) -> Failure {
+    Failure::new(
+        Reason::ConcurrencyFull,
+        format!("all {limit} concurrent requests of the {} are in use", level.name()),
+    )
+    .retry_after(after(retry_after_ms))
+}
+
+/// All slots of the model's accounts are in use.
+pub fn supply_full(model: &str, retry_after_ms: u64) -> Failure {
+    Failure::new(
+        Reason::ConcurrencyFull,
+        format!("all concurrent requests that model `{model}` can serve are in use"),
+    )
+    .retry_after(after(retry_after_ms))
+}
+
+/// Nobody more may wait.
+pub fn queue_full(model: &str, depth: u32) -> Failure {
+    Failure::new(
+        Reason::QueueFull,
+        format!("the queue of model `{model}` is full ({depth} wait)"),
+    )
+    .retry_after(SOON)
+}
+
+/// Nobody more may wait for anything.
+pub fn all_queues_full() -> Failure {
+    Failure::new(Reason::QueueFull, "the gateway's queue is full").retry_after(SOON)
+}
+
+/// No target may serve.
+pub fn nobody(choice: &Choice<'_>, ask: &Ask<'_>, public_model: &str) -> Failure {
+    if let Some(ms) = choice.rested_in_ms(ask.now_ms) {
+        return Failure::new(
+            Reason::NoAccount,
+            format!("every account that serves model `{public_model}` is cooling down"),
+        )
+        .retry_after(after(ms));
+    }
+    let everywhere = |filter| {
+        !choice.considered.is_empty()
+            && choice.considered.iter().all(|one| !one.outcomes.passed(filter))
+    };
+    if everywhere(Filter::Capability) {
+        return Failure::new(
+            Reason::InvalidRequest,
+            format!("model `{public_model}` lacks a capability that this request needs"),
+        )
+        .param("model");
+    }
+    if everywhere(Filter::Dialect) {
+        return Failure::new(
+            Reason::InvalidRequest,
+            format!("model `{public_model}` cannot be called in this API"),
+        )
+        .param("model");
+    }
+    Failure::new(
+        Reason::NoAccount,
+        format!("no account serves model `{public_model}` at the moment"),
+    )
+}

@@ -1,0 +1,89 @@
+//! `scheduler.v1.Scheduler`.
+
+use std::{pin::Pin, sync::Arc};
+
+use futures_util::{Stream, StreamExt as _};
+use switchboard_proto::scheduler::v1::{
+    AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, CatalogueSnapshot, LeaseAcks,
+    LeaseUpdates, WatchCatalogueRequest, scheduler_server::Scheduler,
+};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::flow::Core;
+
+/// The service. Clones share it.
+#[derive(Clone)]
+pub struct SchedulerService {
+    core: Arc<Core>,
+    stopping: CancellationToken,
+}
+
+impl SchedulerService {
+    pub(crate) fn new(core: Arc<Core>, stopping: CancellationToken) -> Self {
+        Self { core, stopping }
+    }
+}
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Scheduler for SchedulerService {
+    async fn acquire(
+        &self,
+        request: Request<AcquireRequest>,
+    ) -> Result<Response<AcquireResponse>, Status> {
+        Ok(Response::new(self.core.acquire(request.get_ref()).await?))
+    }
+
+    async fn advance(
+        &self,
+        request: Request<AdvanceRequest>,
+    ) -> Result<Response<AdvanceResponse>, Status> {
+        Ok(Response::new(self.core.advance(request.get_ref()).await?))
+    }
+
+    type LeasesStream = Answers<LeaseAcks>;
+
+    async fn leases(
+        &self,
+        request: Request<Streaming<LeaseUpdates>>,
+    ) -> Result<Response<Self::LeasesStream>, Status> {
+        let core = Arc::clone(&self.core);
+        // One batch after the other; what comes meanwhile waits in the stream's window.
+        let acks = request.into_inner().then(move |updates| {
+            let core = Arc::clone(&core);
+            async move { Ok(core.updates(updates?).await) }
+        });
+        Ok(Response::new(Box::pin(acks)))
+    }
+
+    type WatchCatalogueStream = Answers<CatalogueSnapshot>;
+
+    async fn watch_catalogue(
+        &self,
+        request: Request<WatchCatalogueRequest>,
+    ) -> Result<Response<Self::WatchCatalogueStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let versions = core.catalogue.announced();
+        let since = request.get_ref().since;
+        let snapshots = futures_util::stream::unfold(
+            (core, versions, Some(since)),
+            |(core, mut versions, known)| async move {
+                let known = known.unwrap_or(0);
+                loop {
+                    let version = *versions.borrow_and_update();
+                    if version != 0 && version != known {
+                        let supply = core.catalogue.current();
+                        let next = Some(supply.version);
+                        return Some((Ok(supply.announced.clone()), (core, versions, next)));
+                    }
+                    versions.changed().await.ok()?;
+                }
+            },
+        );
+        // A watch never ends by itself; the server's end must not wait for it.
+        let stopping = self.stopping.clone().cancelled_owned();
+        Ok(Response::new(Box::pin(snapshots.take_until(stopping))))
+    }
+}
