@@ -110,6 +110,7 @@ impl Owners {
                     metrics,
                     database,
                     vault_key: ground.master.subkey(Purpose::Vault),
+                    random: rand::rngs::StdRng::from_rng(&mut system_random()),
                 };
                 let started = switchboard_token_refresh::Component::start(
                     settings.token_refresh.clone(),
