@@ -159,6 +159,17 @@ fn cost(row: &SheetRow) -> Option<Cost> {
     })
 }
 
+/// What an upstream model costs: by a sheet of its own, else by the one that follows from the public model's price.
+fn cost_of(
+    costs: &HashMap<(AccountName, ModelName), Cost>,
+    account: &AccountName,
+    upstream_model: &str,
+    public_model: &str,
+) -> Option<Cost> {
+    let find = |subject: &str| costs.get(&(account.clone(), ModelName::from(subject))).copied();
+    find(upstream_model).or_else(|| find(&format!("{upstream_model}@{public_model}")))
+}
+
 fn model(
     source: &catalogue::Model,
     whole: &catalogue::Catalogue,
@@ -185,7 +196,7 @@ fn model(
             Some(Target {
                 account: Arc::clone(account),
                 known: key.as_ref().map(|(account, model)| registry.target(account, model)),
-                cost: key.and_then(|key| costs.get(&key).copied()),
+                cost: cost_of(costs, &account.name, target.upstream_model(&source.name), &source.name),
                 upstream_model,
                 tier: target.tier,
                 weight: target.weight,

@@ -203,7 +203,7 @@ pub struct Supply {
     pub accounts: HashMap<AccountName, Arc<Account>>,
     /// Models that an account serves.
     pub models_of: HashMap<AccountName, Vec<Arc<Model>>>,
-    /// Cost sheets by account and upstream model.
+    /// Cost sheets by account and upstream model; `upstream@public` where the cost follows from the public model's price.
     pub costs: HashMap<(AccountName, ModelName), Cost>,
     /// What forwarders are told of it.
     pub announced: CatalogueSnapshot,
@@ -219,5 +219,6 @@ impl Supply {
         self.costs
             .get(&(target.account.name.clone(), public_model.clone()))
             .copied()
+            .or(target.cost)
     }
 }
