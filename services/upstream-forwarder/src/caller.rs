@@ -1,0 +1,389 @@
+//! The caller's side of a running request: what it gets, when it must get it, and whether it is still there.
+//!
+//! Everything the pipeline waits for, it waits for through [`Caller::attend`]: while it waits, the caller's departure,
+//! the total deadline, and the clock of SPEC FWD-3 (headers and keep-alives at `commit_after`, then every 15 s of
+//! silence) are watched. One timer serves all of them and is moved only when it has to ring earlier, so that a chunk
+//! costs no timer operation.
+//!
+//! It knows nothing of upstreams, money or dialects but the one form of a keep-alive.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use switchboard_common::error::Failure;
+use switchboard_proto::inference::v1::{RelayResponse, ResponseHead};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::pipe::{Stop, Stopper, Writer};
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pipe: Writer,
+    turn: u32,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// When the request's total time is over.
+    deadline: Instant,
+    write_timeout: Duration,
+    stream: Option<Stream>,
+    /// The head has been sent.
+    opened: bool,
+    /// A reason to stop that was found here; it stays.
+    stopped: Option<Stop>,
+    waited: Duration,
+}
+
+/// How an event stream is kept alive.
+#[derive(Debug)]
+struct Stream {
+    /// What goes out first.
+    head: Option<ResponseHead>,
+    /// When the next keep-alive is due.
+    due: Option<Instant>,
+    /// Silence between keep-alives.
+    every: Duration,
+    keep_alive: &'static [u8],
+}
+
+/// The inner work took longer than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Elapsed;
+
+impl Caller {
+    /// A caller whose request must end at `deadline`; each write may take `write_timeout`.
+    pub(crate) fn new(pipe: Writer, turn: u32, deadline: Instant, write_timeout: Duration) -> Self {
+        Self {
+            pipe,
+            turn,
+            timer: None,
+            deadline,
+            write_timeout,
+            stream: None,
+            opened: false,
+            stopped: None,
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// The model's own times, once they are known.
+    pub(crate) fn set_times(&mut self, deadline: Instant, write_timeout: Duration) {
+        self.deadline = deadline;
+        self.write_timeout = write_timeout;
+        self.timer = None;
+    }
+
+    /// The answer will be an event stream: `head` goes out with its first bytes, or with the first keep-alive at
+    /// `commit_at` (`None`: never), then a keep-alive after each silence of `every`.
+    pub(crate) fn expect_stream(
+        &mut self,
+        head: ResponseHead,
+        commit_at: Option<Instant>,
+        every: Duration,
+        keep_alive: &'static [u8],
+    ) {
+        self.stream = Some(Stream {
+            head: Some(head),
+            due: commit_at,
+            every,
+            keep_alive,
+        });
+        self.timer = None;
+    }
+
+    /// Replaces the head while it has not gone out.
+    pub(crate) fn set_head(&mut self, head: ResponseHead) {
+        if let Some(stream) = &mut self.stream
+            && stream.head.is_some()
+        {
+            stream.head = Some(head);
+        }
+    }
+
+    /// The head has gone out: the answer's status is fixed.
+    pub(crate) fn opened(&self) -> bool {
+        self.opened
+    }
+
+    /// Until the request's total time is over.
+    pub(crate) fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// How long writes waited for the caller.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Lets others stop this request.
+    pub(crate) fn stopper(&self) -> Stopper {
+        self.pipe.stopper()
+    }
+
+    /// Waits for `work` while the caller is there.
+    ///
+    /// # Errors
+    /// Why not to go on. `work` is dropped then.
+    pub(crate) async fn attend<F: Future>(&mut self, work: F) -> Result<F::Output, Stop> {
+        let far = self.deadline + Duration::from_secs(3_600);
+        let done = self.attend_until(far, work).await?;
+        // The deadline is checked first and is earlier.
+        done.map_err(|Elapsed| Stop::Deadline)
+    }
+
+    /// Like [`Caller::attend`], for work that has its own limit.
+    ///
+    /// # Errors
+    /// Why not to go on. `work` is dropped then.
+    pub(crate) async fn attend_until<F: Future>(
+        &mut self,
+        limit: Instant,
+        work: F,
+    ) -> Result<Result<F::Output, Elapsed>, Stop> {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            if let Poll::Ready(stop) = self.poll_stopped(cx) {
+                return Poll::Ready(Err(stop));
+            }
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(Ok(Ok(done)));
+            }
+            self.poll_clock(limit, cx)
+        })
+        .await
+    }
+
+    /// Why not to go on, without waiting.
+    fn poll_stopped(&mut self, cx: &Context<'_>) -> Poll<Stop> {
+        if self.stopped.is_none() {
+            match self.pipe.poll_stop(cx) {
+                Poll::Ready(stop) => self.stopped = Some(stop),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        self.stopped.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Lets time pass: rings at the first of deadline, limit and keep-alive.
+    fn poll_clock<T>(
+        &mut self,
+        limit: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Result<T, Elapsed>, Stop>> {
+        loop {
+            let due = self.stream.as_ref().and_then(|stream| stream.due);
+            let next = due.unwrap_or(limit).min(limit).min(self.deadline);
+            let timer = match &mut self.timer {
+                Some(timer) if !timer.is_elapsed() && timer.deadline() <= next => timer,
+                Some(timer) => {
+                    timer.as_mut().reset(next);
+                    timer
+                }
+                none => none.insert(Box::pin(sleep_until(next))),
+            };
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            let now = Instant::now();
+            if now >= self.deadline {
+                self.stopped = Some(Stop::Deadline);
+                return Poll::Ready(Err(Stop::Deadline));
+            }
+            if now >= limit {
+                return Poll::Ready(Ok(Err(Elapsed)));
+            }
+            if due.is_some_and(|due| now >= due) {
+                self.keep_alive(now);
+            }
+        }
+    }
+
+    /// A sign of life; the head with the first one. Unnecessary while earlier bytes still wait to be taken.
+    fn keep_alive(&mut self, now: Instant) {
+        let room = self.pipe.has_room();
+        let Some(stream) = &mut self.stream else {
+            return;
+        };
+        stream.due = Some(now + stream.every);
+        let keep_alive = stream.keep_alive;
+        if room {
+            self.push(Bytes::from_static(keep_alive), false);
+        }
+    }
+
+    fn push(&mut self, frame: Bytes, end: bool) {
+        let head = self.stream.as_mut().and_then(|stream| stream.head.take());
+        self.opened |= head.is_some();
+        self.pipe.push(RelayResponse {
+            turn: self.turn,
+            head,
+            frame,
+            end,
+        });
+    }
+
+    /// Passes bytes of an event stream on, as soon as the caller has room for them.
+    ///
+    /// # Errors
+    /// Why not to go on.
+    pub(crate) async fn pass(&mut self, frame: Bytes, end: bool) -> Result<(), Stop> {
+        self.room().await?;
+        self.push(frame, end);
+        if let Some(stream) = &mut self.stream
+            && stream.due.is_some()
+        {
+            stream.due = Some(Instant::now() + stream.every);
+        }
+        if end {
+            self.pipe.close(None);
+        }
+        Ok(())
+    }
+
+    /// Gives a whole answer, in one message.
+    pub(crate) fn answer(&mut self, head: ResponseHead, body: Bytes) {
+        self.opened = true;
+        self.pipe.push(RelayResponse {
+            turn: self.turn,
+            head: Some(head),
+            frame: body,
+            end: true,
+        });
+        self.pipe.close(None);
+    }
+
+    /// Ends the request with an error: the RPC's status.
+    pub(crate) fn fail(&self, failure: Failure) {
+        self.pipe.close(Some(failure.into()));
+    }
+
+    /// Waits until something may be written. A caller that takes nothing for the write timeout is gone.
+    async fn room(&mut self) -> Result<(), Stop> {
+        if self.pipe.has_room() && self.stopped.is_none() {
+            // Even a fast path must notice that the caller left.
+            return poll_fn(|cx| match self.poll_stopped(cx) {
+                Poll::Ready(stop) => Poll::Ready(Err(stop)),
+                Poll::Pending => Poll::Ready(Ok(())),
+            })
+            .await;
+        }
+        let since = Instant::now();
+        let limit = since + self.write_timeout;
+        let due = self.stream.as_mut().and_then(|stream| stream.due.take());
+        let waited = poll_fn(|cx| {
+            if let Poll::Ready(stop) = self.poll_stopped(cx) {
+                return Poll::Ready(Err(stop));
+            }
+            if self.pipe.has_room() {
+                return Poll::Ready(Ok(Ok(())));
+            }
+            self.poll_clock(limit, cx)
+        })
+        .await;
+        self.waited += since.elapsed();
+        if let Some(stream) = &mut self.stream {
+            stream.due = due;
+        }
+        match waited? {
+            Ok(()) => Ok(()),
+            Err(Elapsed) => {
+                self.stopped = Some(Stop::Left);
+                Err(Stop::Left)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, sync::Arc};
+
+    use futures_util::StreamExt as _;
+
+    use super::*;
+    use crate::pipe::{Buffers, Reader, pipe};
+
+    const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+    fn secs(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    fn caller(total: u64) -> (Caller, Reader, Arc<Buffers>) {
+        let buffers = Buffers::new(1 << 20);
+        let (writer, reader) = pipe(10, &buffers);
+        let deadline = Instant::now() + secs(total);
+        (Caller::new(writer, 0, deadline, secs(60)), reader, buffers)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_stream_gets_its_head_and_keep_alives_on_the_callers_clock() {
+        let (mut caller, mut reader, _) = caller(40);
+        let head = ResponseHead {
+            status: 200,
+            ..ResponseHead::default()
+        };
+        let start = Instant::now();
+        caller.expect_stream(head, Some(start + secs(10)), secs(15), KEEP_ALIVE);
+        let read = async {
+            let mut seen = Vec::new();
+            while let Some(Ok(message)) = reader.next().await {
+                assert_eq!(message.frame, KEEP_ALIVE);
+                seen.push((start.elapsed().as_secs(), message.head.is_some()));
+                if seen.len() == 2 {
+                    break;
+                }
+            }
+            seen
+        };
+        let (seen, stop) = tokio::join!(read, caller.attend(pending::<()>()));
+        assert_eq!(seen, [(10, true), (25, false)]);
+        assert_eq!(stop, Err(Stop::Deadline));
+        assert!(caller.opened());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_has_its_own_limit_within_the_deadline() {
+        let (mut caller, _reader, _) = caller(40);
+        let start = Instant::now();
+        let late = caller.attend_until(start + secs(5), pending::<()>()).await;
+        assert_eq!(late, Ok(Err(Elapsed)));
+        assert_eq!(start.elapsed(), secs(5));
+        let late = caller
+            .attend_until(start + secs(100), pending::<()>())
+            .await;
+        assert_eq!(late, Err(Stop::Deadline));
+        assert_eq!(start.elapsed(), secs(40));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_takes_nothing_is_gone_after_the_write_timeout() {
+        let (mut caller, _reader, _) = caller(900);
+        let start = Instant::now();
+        caller
+            .pass(Bytes::from_static(b"0123456789"), false)
+            .await
+            .unwrap();
+        let stop = caller.pass(Bytes::from_static(b"x"), false).await;
+        assert_eq!(stop, Err(Stop::Left));
+        assert_eq!(start.elapsed(), secs(60));
+        assert_eq!(caller.waited(), secs(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_leaves_ends_what_is_waited_for() {
+        let (mut caller, reader, buffers) = caller(900);
+        caller
+            .pass(Bytes::from_static(b"0123456789"), false)
+            .await
+            .unwrap();
+        drop(reader);
+        assert_eq!(caller.attend(pending::<()>()).await, Err(Stop::Left));
+        assert_eq!(caller.pass(Bytes::new(), false).await, Err(Stop::Left));
+        assert_eq!(buffers.used(), 0);
+    }
+}

@@ -1,0 +1,307 @@
+//! Puts the forwarder together: the only file that knows all of its parts.
+
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use switchboard_common::{
+    clock::SharedClock,
+    feed,
+    grpc::{MAX_MESSAGE, Rpc},
+    lifecycle::Lifecycle,
+    metrics::Metrics,
+};
+use switchboard_proto::{
+    auth::v1::auth_client::AuthClient, billing::v1::billing_client::BillingClient,
+    common::v1::WatchChangesRequest, credentials::v1::credentials_client::CredentialsClient,
+    inference::v1::inference_server::InferenceServer,
+    scheduler::v1::scheduler_client::SchedulerClient,
+};
+use tokio::sync::watch;
+
+use crate::{
+    config::Config,
+    courier::{Courier, Ends},
+    domain::retry::RetryBudget,
+    grpc::Inference,
+    journal::{self, Journal},
+    metrics::Meters,
+    pipe::Buffers,
+    pipeline::Conductor,
+    principals::Principals,
+    roster::Roster,
+    routes::{ToBilling, ToScheduler},
+    supply::Supply,
+    tokens::Tokens,
+    upstream::Upstreams,
+    vault::Vault,
+};
+
+/// Whom the forwarder asks.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    /// Who callers are.
+    pub auth: Rpc,
+    /// Accounts and limits.
+    pub scheduler: Rpc,
+    /// Upstream credentials.
+    pub credentials: Rpc,
+    /// Money.
+    pub billing: Rpc,
+}
+
+/// What a forwarder needs from outside.
+#[derive(Clone)]
+pub struct Deps {
+    /// The time of day.
+    pub clock: SharedClock,
+    /// Its tasks, and when to end them.
+    pub lifecycle: Lifecycle,
+    /// Where it counts.
+    pub metrics: Metrics,
+    /// Where its journal lies; its own directory.
+    pub journal: PathBuf,
+    /// Whom it asks.
+    pub peers: Peers,
+}
+
+/// Why a forwarder cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+    /// TLS for upstreams.
+    #[error("TLS for upstreams cannot be set up: {0}")]
+    Tls(io::Error),
+}
+
+/// A running forwarder. Clones share it.
+#[derive(Clone)]
+pub struct Component {
+    conductor: Arc<Conductor>,
+    lifecycle: Lifecycle,
+}
+
+/// What is in a forwarder now; for tests and diagnostics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// Requests that run, settlement included.
+    pub in_flight: usize,
+    /// Bytes of answers that wait for their callers.
+    pub buffered_bytes: usize,
+    /// Bytes of request bodies.
+    pub body_bytes: usize,
+    /// Size of the journal, bytes.
+    pub journal_bytes: u64,
+    /// Settlements that billing has not acknowledged, as the journal knows them.
+    pub unacknowledged: u64,
+    /// Settlements on their way to billing.
+    pub pending_settlements: usize,
+    /// Releases on their way to the scheduler.
+    pub pending_releases: usize,
+}
+
+impl Component {
+    /// Reads the journal back and starts everything on the lifecycle. Peers need not be reachable yet.
+    ///
+    /// # Errors
+    /// The journal's directory is unusable or taken, or TLS cannot be set up.
+    pub async fn start(config: Config, deps: Deps) -> Result<Self, Error> {
+        let Deps {
+            clock,
+            lifecycle,
+            metrics,
+            journal,
+            peers,
+        } = deps;
+        let meters = Meters::new(&metrics);
+        let (journal, recovered) = Journal::open(&config.journal, &journal, &lifecycle).await?;
+        meters.journal_damaged.inc_by(recovered.damaged);
+        if recovered.owed > 0 || recovered.damaged > 0 {
+            tracing::info!(
+                journal.owed = recovered.owed,
+                journal.lost = recovered.lost,
+                journal.damaged = recovered.damaged,
+                "journal read back"
+            );
+        }
+        let billing = BillingClient::new(peers.billing)
+            .max_decoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_MESSAGE);
+        let scheduler = SchedulerClient::new(peers.scheduler)
+            .max_decoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_MESSAGE);
+        let auth = AuthClient::new(peers.auth);
+        let credentials = CredentialsClient::new(peers.credentials);
+        let conductor = Arc::new(Conductor {
+            buffers: Buffers::new(config.buffer_total),
+            bodies: Buffers::new(config.body_total),
+            roster: Roster::new(Arc::clone(&clock), &lifecycle),
+            principals: Principals::new(&config.principals, config.peer_timeout, auth.clone()),
+            supply: Supply::follow(scheduler.clone(), config.feed.reconnect, &lifecycle),
+            vault: Vault::new(config.credentials, config.peer_timeout, credentials.clone()),
+            upstreams: Upstreams::new(&config.upstream).map_err(Error::Tls)?,
+            retries: RetryBudget::new(config.retry_share, config.retries_in_hand),
+            tokens: Tokens::new(config.count_parallel),
+            journal,
+            money: Courier::new(config.pending),
+            leases: Courier::new(config.pending),
+            billing,
+            scheduler,
+            clock,
+            meters,
+            config,
+        });
+        conductor.follow(&lifecycle, auth, credentials);
+        conductor.start_couriers(&lifecycle);
+        Ok(Self {
+            conductor,
+            lifecycle,
+        })
+    }
+
+    /// The server for the edge.
+    #[must_use]
+    pub fn server(&self) -> InferenceServer<Inference> {
+        self.serve(true)
+    }
+
+    /// The server for callers with an API key.
+    #[must_use]
+    pub fn public_server(&self) -> InferenceServer<Inference> {
+        self.serve(false)
+    }
+
+    fn serve(&self, internal: bool) -> InferenceServer<Inference> {
+        let inference = Inference::new(&self.conductor, &self.lifecycle, internal);
+        InferenceServer::new(inference)
+            .max_decoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_MESSAGE)
+    }
+
+    /// Whether requests can be served: the catalogue is known, and new ones are taken.
+    #[must_use]
+    pub fn ready(&self) -> bool {
+        let conductor = &self.conductor;
+        conductor.supply.current().is_some()
+            && !conductor.roster.stopping()
+            && !conductor.journal.refuses()
+    }
+
+    /// Sees each catalogue version that is in use; 0 before the first.
+    #[must_use]
+    pub fn catalogue_versions(&self) -> watch::Receiver<u64> {
+        self.conductor.supply.versions()
+    }
+
+    /// What is in it now.
+    #[must_use]
+    pub fn gauges(&self) -> Gauges {
+        self.conductor.gauges()
+    }
+}
+
+impl Conductor {
+    fn gauges(&self) -> Gauges {
+        Gauges {
+            in_flight: self.roster.len(),
+            buffered_bytes: self.buffers.used(),
+            body_bytes: self.bodies.used(),
+            journal_bytes: self.journal.bytes(),
+            unacknowledged: self.journal.unacknowledged(),
+            pending_settlements: self.money.pending(),
+            pending_releases: self.leases.pending(),
+        }
+    }
+
+    /// Obeys the change feeds of auth and the vault.
+    fn follow(
+        &self,
+        lifecycle: &Lifecycle,
+        auth: AuthClient<Rpc>,
+        credentials: CredentialsClient<Rpc>,
+    ) {
+        let principals = self.principals.clone();
+        feed::follow(
+            "auth feed",
+            self.config.feed.clone(),
+            lifecycle,
+            move |since| {
+                let mut auth = auth.clone();
+                async move {
+                    let watch = auth.watch_changes(WatchChangesRequest { since });
+                    Ok(watch.await?.into_inner())
+                }
+            },
+            move |news| principals.hear(&news),
+        );
+        let vault = self.vault.clone();
+        feed::follow(
+            "credentials feed",
+            self.config.feed.clone(),
+            lifecycle,
+            move |since| {
+                let mut credentials = credentials.clone();
+                async move {
+                    let watch = credentials.watch_changes(WatchChangesRequest { since });
+                    Ok(watch.await?.into_inner())
+                }
+            },
+            move |news| vault.hear(&news),
+        );
+    }
+
+    /// The streams to billing and the scheduler, and the signs of life that go over them.
+    fn start_couriers(self: &Arc<Self>, lifecycle: &Lifecycle) {
+        let ends = Ends {
+            drained: self.roster.drained(),
+            killed: lifecycle.killed(),
+        };
+        let to_billing = ToBilling {
+            billing: self.billing.clone(),
+            journal: self.journal.clone(),
+        };
+        let money = self
+            .money
+            .clone()
+            .run(to_billing, self.config.clone(), ends.clone());
+        let journal = self.journal.clone();
+        lifecycle.spawn("settlements", async move {
+            money.await;
+            journal.close().await;
+        });
+        let to_scheduler = ToScheduler {
+            scheduler: self.scheduler.clone(),
+        };
+        let leases = self
+            .leases
+            .clone()
+            .run(to_scheduler, self.config.clone(), ends);
+        lifecycle.spawn("leases", leases);
+        let life = Arc::clone(&self.roster).show_life(
+            self.config.clone(),
+            self.leases.clone(),
+            self.money.clone(),
+            self.journal.clone(),
+        );
+        lifecycle.spawn("signs of life", life);
+        lifecycle.spawn("gauges", Arc::clone(self).show_gauges());
+    }
+
+    async fn show_gauges(self: Arc<Self>) {
+        let drained = self.roster.drained();
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = drained.cancelled() => return,
+            }
+            let now = self.gauges();
+            let signed = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+            self.meters.in_flight.set(signed(now.in_flight));
+            self.meters.buffered.set(signed(now.buffered_bytes));
+            self.meters.bodies.set(signed(now.body_bytes));
+            self.meters.journal_bytes.set(now.journal_bytes);
+            self.meters.unsettled.set(now.unacknowledged);
+        }
+    }
+}

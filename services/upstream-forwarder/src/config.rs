@@ -1,0 +1,188 @@
+//! Every bound and interval of the forwarder.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use switchboard_common::{feed::FeedConfig, settings::duration};
+
+use crate::journal::JournalConfig;
+
+/// Every bound and interval of the forwarder.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Largest request body, bytes; larger ones get 413.
+    pub body_limit: usize,
+    /// All request bodies in flight together, bytes; beyond it requests get 503.
+    pub body_total: usize,
+    /// How long a caller may take between two pieces of its body.
+    #[serde(with = "duration")]
+    pub body_idle: Duration,
+    /// Bytes of an answer that may wait for one caller. A single larger piece passes alone.
+    pub stream_buffer: usize,
+    /// Bytes of answers that may wait in the whole forwarder; beyond it reads pause and new requests get 503.
+    pub buffer_total: usize,
+    /// Bytes of a stream that are held back before its first content; then it is committed (FWD-3).
+    pub hold: usize,
+    /// Largest whole answer of an upstream after decompression, bytes.
+    pub answer_limit: usize,
+    /// Largest single event of a stream, bytes: images come as megabytes in one.
+    pub event_limit: usize,
+    /// Output text kept to be counted when the upstream reports no usage, bytes; what is beyond is extrapolated.
+    pub count_output: usize,
+    /// Input text that is counted at most, bytes; what is beyond is extrapolated.
+    pub count_input: usize,
+    /// Token counts that run at once.
+    pub count_parallel: usize,
+    /// Silence after which a stream gets a keep-alive.
+    #[serde(with = "duration")]
+    pub keep_alive: Duration,
+    /// Total time of a request before its model's own is known.
+    #[serde(with = "duration")]
+    pub total_timeout: Duration,
+    /// A caller that takes no byte for this long is gone, before its model's own time is known.
+    #[serde(with = "duration")]
+    pub write_timeout: Duration,
+    /// How many Switchboards a request may have gone through.
+    pub max_hops: u32,
+    /// Retries may be this share of the requests of the last ten seconds, percent…
+    pub retry_share: u64,
+    /// …and this many more.
+    pub retries_in_hand: u64,
+    /// A 429 at the last candidate is waited out for this long at most, all tries together…
+    #[serde(with = "duration")]
+    pub patience: Duration,
+    /// …and this often.
+    pub last_tries: u32,
+    /// Sends W3C trace context to upstreams. Off: what upstreams get stands on an allow-list (FWD-12), and a trace id is
+    /// nobody else's business unless an operator runs both ends.
+    pub trace_upstream: bool,
+    /// How often running requests show a sign of life, in the journal and to billing (BILL-5).
+    #[serde(with = "duration")]
+    pub progress: Duration,
+    /// How often leases are renewed (FLOW-3).
+    #[serde(with = "duration")]
+    pub lease_renew: Duration,
+    /// Settlements and releases kept in memory until they are acknowledged; further settlements are in the journal alone.
+    pub pending: usize,
+    /// Items in one message to billing or the scheduler.
+    pub batch: usize,
+    /// First pause before a stream to a peer is opened again; doubles up to `reconnect_max`.
+    #[serde(with = "duration")]
+    pub reconnect: Duration,
+    /// Longest such pause.
+    #[serde(with = "duration")]
+    pub reconnect_max: Duration,
+    /// Deadline of a call to auth, billing or the vault.
+    #[serde(with = "duration")]
+    pub peer_timeout: Duration,
+    /// Callers in memory.
+    pub principals: Principals,
+    /// Upstream credentials in memory.
+    pub credentials: u64,
+    /// Connections to upstreams.
+    pub upstream: Upstream,
+    /// The journal.
+    pub journal: JournalConfig,
+    /// How other services' change feeds are followed.
+    pub feed: FeedConfig,
+}
+
+/// The memory of who callers are (AUTH-5, AUTH-6).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Principals {
+    /// Keys remembered.
+    pub capacity: u64,
+    /// For how long, ± 15 %.
+    #[serde(with = "duration")]
+    pub ttl: Duration,
+    /// How much longer while auth cannot be reached.
+    #[serde(with = "duration")]
+    pub grace: Duration,
+    /// Unknown keys remembered.
+    pub unknown_capacity: u64,
+    /// For how long.
+    #[serde(with = "duration")]
+    pub unknown_ttl: Duration,
+    /// Look-ups that run at once.
+    pub lookups: usize,
+}
+
+/// Connections to upstreams (FWD-10). Time-outs are the model's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Upstream {
+    /// Idle connections kept, per host.
+    pub idle_per_host: usize,
+    /// For how long.
+    #[serde(with = "duration")]
+    pub idle_timeout: Duration,
+    /// HTTP/2 window of one stream, bytes: what an upstream may send ahead of a slow caller.
+    pub stream_window: u32,
+    /// HTTP/2 window of a connection, bytes.
+    pub connection_window: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            body_limit: 32 << 20,
+            body_total: 512 << 20,
+            body_idle: Duration::from_secs(30),
+            stream_buffer: 256 << 10,
+            buffer_total: 1 << 30,
+            hold: 1 << 20,
+            answer_limit: 64 << 20,
+            event_limit: 64 << 20,
+            count_output: 256 << 10,
+            count_input: 4 << 20,
+            count_parallel: 2,
+            keep_alive: Duration::from_secs(15),
+            total_timeout: Duration::from_secs(900),
+            write_timeout: Duration::from_secs(60),
+            max_hops: 5,
+            retry_share: 20,
+            retries_in_hand: 10,
+            patience: Duration::from_secs(5),
+            last_tries: 2,
+            trace_upstream: false,
+            progress: Duration::from_secs(10),
+            lease_renew: Duration::from_secs(10),
+            pending: 20_000,
+            batch: 256,
+            reconnect: Duration::from_millis(100),
+            reconnect_max: Duration::from_secs(2),
+            peer_timeout: Duration::from_secs(5),
+            principals: Principals::default(),
+            credentials: 10_000,
+            upstream: Upstream::default(),
+            journal: JournalConfig::default(),
+            feed: FeedConfig::default(),
+        }
+    }
+}
+
+impl Default for Principals {
+    fn default() -> Self {
+        Self {
+            capacity: 100_000,
+            ttl: Duration::from_secs(60),
+            grace: Duration::from_secs(300),
+            unknown_capacity: 10_000,
+            unknown_ttl: Duration::from_secs(5),
+            lookups: 64,
+        }
+    }
+}
+
+impl Default for Upstream {
+    fn default() -> Self {
+        Self {
+            idle_per_host: 200,
+            idle_timeout: Duration::from_secs(90),
+            stream_window: 256 << 10,
+            connection_window: 16 << 20,
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! One long-lived stream to a peer: items go out in batches and are kept until the peer has acknowledged them.
+//!
+//! For ever: a cut stream is opened again with growing pauses, and what was not acknowledged is sent again. Memory is
+//! bounded; who has an item that does not fit keeps it elsewhere (the journal) and is asked for it when there is room.
+//! What only matters now (renewals, touches) is passed once and not kept.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    future::Future,
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, Streaming};
+
+use crate::config::Config;
+
+/// Where a courier goes, and what it carries.
+pub(crate) trait Route: Send + 'static {
+    /// What is carried.
+    type Item: Clone + Send + 'static;
+    /// Many of them in one message.
+    type Batch: Send + 'static;
+    /// The peer's answer.
+    type Answer: Send + 'static;
+
+    /// For logs.
+    const NAME: &'static str;
+
+    /// Packs items.
+    fn batch(items: Vec<Self::Item>) -> Self::Batch;
+
+    /// Which items arrived, by id.
+    fn acknowledged(answer: Self::Answer) -> Vec<String>;
+
+    /// Opens the stream.
+    fn open(
+        &mut self,
+        batches: ReceiverStream<Self::Batch>,
+    ) -> impl Future<Output = Result<Streaming<Self::Answer>, Status>> + Send;
+
+    /// These were carried and acknowledged.
+    fn arrived(&mut self, ids: Vec<String>) -> impl Future<Output = ()> + Send;
+
+    /// Items that did not fit earlier, at most `limit`.
+    fn more(&mut self, limit: usize) -> impl Future<Output = Vec<(String, Self::Item)>> + Send;
+}
+
+/// Takes items to carry. Clones share it.
+#[derive(Debug)]
+pub(crate) struct Courier<T>(Arc<Shared<T>>);
+
+impl<T> Clone for Courier<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[derive(Debug)]
+struct Shared<T> {
+    load: Mutex<Load<T>>,
+    wake: Notify,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct Load<T> {
+    /// To be sent and kept.
+    waiting: VecDeque<(String, T)>,
+    /// Sent, not acknowledged.
+    under_way: HashMap<String, T>,
+    /// To be sent once.
+    passing: Vec<T>,
+    /// Places promised to items that come soon.
+    promised: usize,
+    /// Something did not fit.
+    refused: bool,
+}
+
+impl<T> Courier<T> {
+    /// Keeps at most `capacity` items. Asks for [more](Route::more) at once: something may be left from before.
+    pub(crate) fn new(capacity: usize) -> Self {
+        let load = Load {
+            waiting: VecDeque::new(),
+            under_way: HashMap::new(),
+            passing: Vec::new(),
+            promised: 0,
+            refused: true,
+        };
+        Self(Arc::new(Shared {
+            load: Mutex::new(load),
+            wake: Notify::new(),
+            capacity,
+        }))
+    }
+
+    /// Promises a place for one item, if there is one.
+    pub(crate) fn promise(&self) -> bool {
+        let mut load = self.0.load.lock();
+        let held = load.waiting.len() + load.under_way.len() + load.promised;
+        let fits = held < self.0.capacity;
+        load.promised += usize::from(fits);
+        load.refused |= !fits;
+        fits
+    }
+
+    /// Carries an item for which there is a promise.
+    pub(crate) fn carry(&self, id: String, item: T) {
+        let mut load = self.0.load.lock();
+        load.promised = load.promised.saturating_sub(1);
+        load.waiting.push_back((id, item));
+        drop(load);
+        self.0.wake.notify_one();
+    }
+
+    /// Sends items once, if the peer can be reached now; newer ones replace those that could not be sent.
+    pub(crate) fn pass(&self, items: Vec<T>) {
+        if !items.is_empty() {
+            self.0.load.lock().passing = items;
+            self.0.wake.notify_one();
+        }
+    }
+
+    /// Items that the peer has not acknowledged.
+    pub(crate) fn pending(&self) -> usize {
+        let load = self.0.load.lock();
+        load.waiting.len() + load.under_way.len() + load.promised
+    }
+}
+
+/// When a courier ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Ends {
+    /// Nothing new will come: the courier ends as soon as all was acknowledged.
+    pub(crate) drained: CancellationToken,
+    /// No time is left: it ends after a last second.
+    pub(crate) killed: CancellationToken,
+}
+
+impl<T: Clone + Send + 'static> Courier<T> {
+    /// Runs until the end that `ends` describes.
+    pub(crate) async fn run<R>(self, mut route: R, config: Config, ends: Ends)
+    where
+        R: Route<Item = T>,
+    {
+        let work = self.carry_for_ever(&mut route, &config, &ends.drained);
+        let last_second = async {
+            ends.killed.cancelled().await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
+        tokio::select! {
+            () = work => {}
+            () = last_second => {}
+        }
+    }
+
+    async fn carry_for_ever<R>(&self, route: &mut R, config: &Config, drained: &CancellationToken)
+    where
+        R: Route<Item = T>,
+    {
+        let mut pause = config.reconnect;
+        let mut silent = false;
+        loop {
+            let (batches, receiver) = mpsc::channel(4);
+            match route.open(ReceiverStream::new(receiver)).await {
+                Ok(answers) => {
+                    if std::mem::take(&mut silent) {
+                        tracing::info!(peer = R::NAME, "stream is open again");
+                    }
+                    pause = config.reconnect;
+                    if self
+                        .pump(route, config.batch, batches, answers, drained)
+                        .await
+                    {
+                        return;
+                    }
+                }
+                Err(error) if !silent => {
+                    silent = true;
+                    tracing::warn!(peer = R::NAME, code = ?error.code(), "stream cannot be opened; trying on");
+                }
+                Err(_) => {}
+            }
+            self.take_back();
+            if drained.is_cancelled() && self.idle() {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(config.reconnect_max);
+        }
+    }
+
+    /// Carries over one open stream until it is cut (false) or all is done (true).
+    async fn pump<R>(
+        &self,
+        route: &mut R,
+        batch: usize,
+        batches: mpsc::Sender<R::Batch>,
+        mut answers: Streaming<R::Answer>,
+        drained: &CancellationToken,
+    ) -> bool
+    where
+        R: Route<Item = T>,
+    {
+        loop {
+            let wanted = self.refill();
+            if wanted > 0 {
+                let more = route.more(wanted).await;
+                self.add(more, wanted);
+            }
+            if drained.is_cancelled() && self.idle() {
+                return true;
+            }
+            tokio::select! {
+                permit = batches.reserve(), if self.ready() => {
+                    let Ok(permit) = permit else { return false };
+                    permit.send(R::batch(self.next(batch)));
+                }
+                answer = answers.message() => match answer {
+                    Ok(Some(answer)) => {
+                        let ids = self.remove(R::acknowledged(answer));
+                        if !ids.is_empty() {
+                            route.arrived(ids).await;
+                        }
+                    }
+                    Ok(None) | Err(_) => return false,
+                },
+                () = self.0.wake.notified() => {}
+                () = drained.cancelled(), if !drained.is_cancelled() => {}
+            }
+        }
+    }
+
+    fn ready(&self) -> bool {
+        let load = self.0.load.lock();
+        !load.waiting.is_empty() || !load.passing.is_empty()
+    }
+
+    fn idle(&self) -> bool {
+        let load = self.0.load.lock();
+        load.waiting.is_empty() && load.under_way.is_empty() && load.promised == 0 && !load.refused
+    }
+
+    /// How many of the items that did not fit earlier fit now.
+    fn refill(&self) -> usize {
+        let load = self.0.load.lock();
+        let held = load.waiting.len() + load.under_way.len() + load.promised;
+        let room = self.0.capacity.saturating_sub(held);
+        if load.refused && room >= self.0.capacity.div_ceil(2) {
+            room
+        } else {
+            0
+        }
+    }
+
+    fn add(&self, items: Vec<(String, T)>, wanted: usize) {
+        let mut load = self.0.load.lock();
+        load.refused = items.len() >= wanted;
+        load.waiting.extend(items);
+    }
+
+    fn next(&self, limit: usize) -> Vec<T> {
+        let mut load = self.0.load.lock();
+        let mut items = std::mem::take(&mut load.passing);
+        while items.len() < limit
+            && let Some((id, item)) = load.waiting.pop_front()
+        {
+            items.push(item.clone());
+            load.under_way.insert(id, item);
+        }
+        items
+    }
+
+    fn remove(&self, mut ids: Vec<String>) -> Vec<String> {
+        let mut load = self.0.load.lock();
+        ids.retain(|id| load.under_way.remove(id).is_some());
+        ids
+    }
+
+    fn take_back(&self) {
+        let mut load = self.0.load.lock();
+        let Load {
+            waiting, under_way, ..
+        } = &mut *load;
+        waiting.extend(under_way.drain());
+        load.passing.clear();
+    }
+}

@@ -1,0 +1,381 @@
+//! What a request did, and what follows from it for the bill: SPEC BILL-6's table.
+//!
+//! A [`Story`] is written down while the request runs, outside of the stages, so that neither a panic nor a caller that
+//! leaves loses any of it; its [`Story::settlement`] is the one accounting of the request. Pure: tokens are counted
+//! elsewhere and handed in, prices are billing's.
+
+use bytes::Bytes;
+use switchboard_proto::{
+    billing::v1::{Attempt, Ending, Party, Settlement, Timing},
+    common::v1::{Dialect, Usage, UsageSource},
+};
+
+/// What is known of a request so far. Times are microseconds since its arrival.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Story {
+    pub(crate) request_id: String,
+    pub(crate) fingerprint: Bytes,
+    pub(crate) party: Party,
+    pub(crate) client_request_id: String,
+    pub(crate) public_model: String,
+    pub(crate) dialect: Dialect,
+    pub(crate) stream: bool,
+    pub(crate) price_version: u64,
+    pub(crate) catalogue_version: u64,
+    pub(crate) trace_id: String,
+    pub(crate) tags: String,
+    /// The tenant pays nothing for a request that it left before the first token.
+    pub(crate) abandoned_free: bool,
+    /// Text bytes of the request, from which input is estimated where it cannot be counted.
+    pub(crate) input_bytes: u64,
+    pub(crate) held_nanos: i64,
+    pub(crate) held_tokens: i64,
+    /// 0: none.
+    pub(crate) output_cap: u64,
+    pub(crate) decision_json: String,
+    pub(crate) queue_us: u64,
+    /// When the first attempt began.
+    pub(crate) gateway_us: u64,
+    pub(crate) first_content_us: Option<u64>,
+    /// Bytes of text that the caller got.
+    pub(crate) content_bytes: u64,
+    pub(crate) attempts: Vec<Tried>,
+}
+
+/// One attempt.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tried {
+    pub(crate) account: String,
+    pub(crate) upstream_model: String,
+    pub(crate) cost_version: u64,
+    /// The upstream's HTTP status; 0: none came.
+    pub(crate) status: u16,
+    /// Empty: success so far.
+    pub(crate) error: &'static str,
+    /// As the upstream reported it.
+    pub(crate) usage: Option<Usage>,
+    /// The upstream's usage object, byte for byte.
+    pub(crate) usage_raw: Bytes,
+    /// The connection took the body's last byte.
+    pub(crate) sent: bool,
+    pub(crate) began_us: u64,
+    pub(crate) connect_us: u64,
+    pub(crate) first_byte_us: u64,
+    pub(crate) total_us: u64,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The answer was complete. The status that the caller got.
+    Complete(u16),
+    /// The caller got an error: its status and wire code.
+    Failed(u16, &'static str),
+    /// The caller left.
+    Left,
+    /// After content the upstream broke, or the request's time was over: wire code.
+    Broke(&'static str),
+    /// After content the gateway itself gave up: wire code.
+    Lost(&'static str),
+}
+
+/// Input and output that were counted by us, for what the upstream did not report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+}
+
+/// What the caller pays for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charge {
+    /// Nothing, whatever was used.
+    Nothing,
+    /// What the upstream reported.
+    Reported,
+    /// Input alone, counted.
+    Input,
+    /// Input and output, counted.
+    InputAndOutput,
+}
+
+impl Story {
+    /// Whether anything of an answer reached the caller.
+    pub(crate) fn has_content(&self) -> bool {
+        self.first_content_us.is_some()
+    }
+
+    /// BILL-6, row by row.
+    pub(crate) fn charge(&self, end: End) -> Charge {
+        let last = self.attempts.last();
+        let sent = last.is_some_and(|attempt| attempt.sent);
+        let reported = last.is_some_and(|attempt| attempt.usage.is_some());
+        match end {
+            End::Failed(..) => Charge::Nothing,
+            End::Left | End::Lost(_) if !sent => Charge::Nothing,
+            End::Left if !self.has_content() && self.abandoned_free => Charge::Nothing,
+            _ if reported => Charge::Reported,
+            End::Left if !self.has_content() => Charge::Input,
+            End::Complete(_) | End::Left | End::Broke(_) | End::Lost(_) => Charge::InputAndOutput,
+        }
+    }
+
+    /// What tokens have to be counted for the bill: of the caller or, where the caller pays nothing, of the provider.
+    pub(crate) fn to_count(&self, end: End) -> Charge {
+        match (self.charge(end), end) {
+            (Charge::Nothing, End::Left) => {
+                let last = self.attempts.last();
+                let unknown = last.is_some_and(|last| last.sent && last.usage.is_none());
+                if unknown {
+                    Charge::Input
+                } else {
+                    Charge::Nothing
+                }
+            }
+            (charge, _) => charge,
+        }
+    }
+
+    /// The accounting. `counted` is what [`Story::to_count`] asked for; `now_us` is the time since arrival.
+    pub(crate) fn settlement(
+        &self,
+        end: End,
+        counted: Counted,
+        now_us: u64,
+        write_us: u64,
+    ) -> Settlement {
+        let charge = self.charge(end);
+        let estimate = estimate(self.to_count(end), counted);
+        let mut attempts: Vec<_> = self.attempts.iter().zip(0..).map(attempt).collect();
+        if let (Some(last), Some(usage)) = (attempts.last_mut(), &estimate)
+            && last.usage.is_none()
+        {
+            last.usage = Some(*usage);
+            last.usage_source = UsageSource::Estimated as i32;
+        }
+        let last = self.attempts.last();
+        let (usage, source) = match charge {
+            Charge::Nothing => (None, UsageSource::None),
+            Charge::Reported => (last.and_then(|a| a.usage), UsageSource::Provider),
+            Charge::Input | Charge::InputAndOutput => (estimate, UsageSource::Estimated),
+        };
+        let (ending, status, error_code) = match end {
+            End::Complete(status) => (Ending::Complete, status, ""),
+            End::Failed(status, code) => (Ending::Failed, status, code),
+            End::Left => (Ending::CallerLeft, 499, "caller_left"),
+            End::Broke(code) => (Ending::UpstreamBroke, 200, code),
+            End::Lost(code) => (Ending::GatewayLost, 200, code),
+        };
+        let raw = last.filter(|_| charge == Charge::Reported);
+        let raw = raw.map(|last| String::from_utf8_lossy(&last.usage_raw).into_owned());
+        Settlement {
+            request_id: self.request_id.clone(),
+            fingerprint: self.fingerprint.clone(),
+            party: Some(self.party.clone()),
+            client_request_id: self.client_request_id.clone(),
+            public_model: self.public_model.clone(),
+            dialect: self.dialect as i32,
+            stream: self.stream,
+            ending: ending as i32,
+            status: u32::from(status),
+            error_code: error_code.to_owned(),
+            usage,
+            usage_source: source as i32,
+            usage_raw: raw.unwrap_or_default(),
+            price_version: self.price_version,
+            charge_nothing: charge == Charge::Nothing,
+            attempts,
+            provisional: false,
+            timing: Some(Timing {
+                gateway_us: self.gateway_us.saturating_sub(self.queue_us),
+                queue_us: self.queue_us,
+                first_token_us: self.first_content_us.unwrap_or(0),
+                caller_write_us: write_us,
+                total_us: now_us,
+            }),
+            decision_json: self.decision_json.clone(),
+            trace_id: self.trace_id.clone(),
+            tags: self.tags.clone(),
+            catalogue_version: self.catalogue_version,
+            output_cap: self.output_cap,
+        }
+    }
+
+    /// What is to be settled if nothing more is ever heard of this request: the gateway died. Tokens are estimated from
+    /// bytes, so that no text leaves the process.
+    pub(crate) fn draft(&self, now_us: u64) -> Settlement {
+        let counted = Counted {
+            input: tokens_of(self.input_bytes),
+            output: tokens_of(self.content_bytes),
+        };
+        let code = "internal";
+        let mut draft = self.settlement(End::Lost(code), counted, now_us, 0);
+        draft.provisional = true;
+        draft
+    }
+}
+
+/// Tokens of a text that is not at hand: a token has about four bytes.
+pub(crate) fn tokens_of(bytes: u64) -> u64 {
+    bytes.div_ceil(4)
+}
+
+fn estimate(charge: Charge, counted: Counted) -> Option<Usage> {
+    let output = match charge {
+        Charge::Nothing | Charge::Reported => return None,
+        Charge::Input => 0,
+        Charge::InputAndOutput => counted.output,
+    };
+    Some(Usage {
+        input_tokens: Some(counted.input),
+        output_tokens: Some(output),
+        ..Usage::default()
+    })
+}
+
+fn attempt((tried, number): (&Tried, u32)) -> Attempt {
+    let source = match tried.usage {
+        Some(_) => UsageSource::Provider,
+        None => UsageSource::None,
+    };
+    Attempt {
+        number,
+        account: tried.account.clone(),
+        upstream_model: tried.upstream_model.clone(),
+        cost_version: tried.cost_version,
+        status: u32::from(tried.status),
+        error: tried.error.to_owned(),
+        usage: tried.usage,
+        usage_source: source as i32,
+        sent: tried.sent,
+        connect_us: tried.connect_us,
+        first_byte_us: tried.first_byte_us,
+        total_us: tried.total_us,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNTED: Counted = Counted {
+        input: 30,
+        output: 7,
+    };
+
+    fn reported() -> Usage {
+        Usage {
+            input_tokens: Some(10),
+            output_tokens: Some(3),
+            ..Usage::default()
+        }
+    }
+
+    fn estimated(output: u64) -> Usage {
+        Usage {
+            input_tokens: Some(30),
+            output_tokens: Some(output),
+            ..Usage::default()
+        }
+    }
+
+    fn story(sent: bool, usage: Option<Usage>, content: bool) -> Story {
+        Story {
+            first_content_us: content.then_some(5),
+            attempts: vec![Tried {
+                sent,
+                usage,
+                usage_raw: Bytes::from_static(b"{}"),
+                ..Tried::default()
+            }],
+            ..Story::default()
+        }
+    }
+
+    /// Caller: usage and source; then the attempt's usage.
+    fn settled(story: &Story, end: End) -> (Option<Usage>, UsageSource, Option<Usage>) {
+        let settlement = story.settlement(end, COUNTED, 100, 0);
+        assert_eq!(settlement.charge_nothing, settlement.usage.is_none());
+        let cost = settlement.attempts.last().and_then(|attempt| attempt.usage);
+        (settlement.usage, settlement.usage_source(), cost)
+    }
+
+    #[test]
+    fn the_table_of_who_pays_when_a_stream_ends_early() {
+        use UsageSource::{Estimated, None as Nobody, Provider};
+        let said = Some(reported());
+        let both = Some(estimated(7));
+        let input = Some(estimated(0));
+        let failed = End::Failed(502, "upstream_failed");
+        let broke = End::Broke("upstream_failed");
+        let lost = End::Lost("internal");
+        #[rustfmt::skip]
+        let rows = [
+            ("complete, usage reported", story(true, said, true), End::Complete(200), (said, Provider, said)),
+            ("complete, no usage reported", story(true, None, true), End::Complete(200), (both, Estimated, both)),
+            ("complete without content, none reported", story(true, None, false), End::Complete(200), (both, Estimated, both)),
+            ("failed before the first token", story(true, None, false), failed, (None, Nobody, None)),
+            ("failed, but the upstream reported usage", story(true, said, false), failed, (None, Nobody, said)),
+            ("left before any attempt", Story::default(), End::Left, (None, Nobody, None)),
+            ("left before it was fully sent", story(false, None, false), End::Left, (None, Nobody, None)),
+            ("left after that, before the first token", story(true, None, false), End::Left, (input, Estimated, input)),
+            ("the same, input reported", story(true, said, false), End::Left, (said, Provider, said)),
+            ("left in mid-stream", story(true, None, true), End::Left, (both, Estimated, both)),
+            ("left in mid-stream, usage seen", story(true, said, true), End::Left, (said, Provider, said)),
+            ("upstream broke in mid-stream", story(true, None, true), broke, (both, Estimated, both)),
+            ("upstream broke, usage seen", story(true, said, true), broke, (said, Provider, said)),
+            ("the gateway gave up in mid-stream", story(true, None, true), lost, (both, Estimated, both)),
+        ];
+        for (name, story, end, expected) in rows {
+            assert_eq!(settled(&story, end), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_abandoned_request_may_be_free_for_the_caller_but_never_for_us() {
+        let mut free = story(true, None, false);
+        free.abandoned_free = true;
+        let expected = (None, UsageSource::None, Some(estimated(0)));
+        assert_eq!(settled(&free, End::Left), expected);
+        let mut free = story(true, None, true);
+        free.abandoned_free = true;
+        let both = Some(estimated(7));
+        assert_eq!(
+            settled(&free, End::Left),
+            (both, UsageSource::Estimated, both)
+        );
+    }
+
+    #[test]
+    fn only_the_serving_attempt_is_charged_but_each_one_has_its_own_cost() {
+        let mut story = story(true, Some(reported()), true);
+        let failed = Tried {
+            usage: Some(estimated(1)),
+            error: "server",
+            sent: true,
+            ..Tried::default()
+        };
+        story.attempts.insert(0, failed);
+        let settlement = story.settlement(End::Complete(200), COUNTED, 100, 0);
+        assert_eq!(settlement.usage, Some(reported()));
+        let costs: Vec<_> = settlement.attempts.iter().map(|a| a.usage).collect();
+        assert_eq!(costs, [Some(estimated(1)), Some(reported())]);
+        let numbers: Vec<_> = settlement.attempts.iter().map(|a| a.number).collect();
+        assert_eq!(numbers, [0, 1]);
+    }
+
+    #[test]
+    fn a_draft_estimates_from_bytes_and_is_provisional() {
+        let mut story = story(true, None, true);
+        story.input_bytes = 41;
+        story.content_bytes = 8;
+        let draft = story.draft(100);
+        assert!(draft.provisional);
+        assert_eq!(draft.ending(), Ending::GatewayLost);
+        let usage = draft.usage.unwrap();
+        assert_eq!(
+            (usage.input_tokens, usage.output_tokens),
+            (Some(11), Some(2))
+        );
+    }
+}

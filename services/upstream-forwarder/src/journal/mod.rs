@@ -1,0 +1,293 @@
+//! The forwarder's memory beyond its own death (SPEC BILL-5): what was sent, how far it got, and every settlement until
+//! billing has acknowledged it.
+//!
+//! A directory of append-only segments of checksummed records. One task writes, in batches, off every request's path;
+//! file work runs on the blocking pool. At start what the directory holds is read back: settlements without an
+//! acknowledgement, and requests that were open when the process died, which are settled as `gateway_lost`.
+//!
+//! Invariants:
+//! - a request has at most one live record: its latest draft, or its settlement; an acknowledgement ends it;
+//! - segments are deleted oldest first, so a record never outlives the one that supersedes it;
+//! - a torn or damaged record costs itself and nothing else;
+//! - a directory belongs to one process, by a lock file.
+//!
+//! No prompt and no completion text is ever in it.
+
+mod record;
+mod segments;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use switchboard_common::lifecycle::Lifecycle;
+use switchboard_proto::billing::v1::Settlement;
+use tokio::sync::{mpsc, oneshot};
+
+use self::segments::Segments;
+
+/// Bounds of the journal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct JournalConfig {
+    /// A segment that is larger is followed by a new one, bytes.
+    pub segment_bytes: u64,
+    /// All segments together, bytes. Beyond it new requests are refused; what runs is still settled.
+    pub max_bytes: u64,
+    /// Records wait this long for others, to be written together.
+    #[serde(with = "switchboard_common::settings::duration")]
+    pub gather: Duration,
+    /// A settlement that is not acknowledged by then is forced to the disk.
+    #[serde(with = "switchboard_common::settings::duration")]
+    pub sync_after: Duration,
+    /// Records that wait for the writer at most.
+    pub queue: usize,
+}
+
+impl Default for JournalConfig {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 16 << 20,
+            max_bytes: 1 << 30,
+            gather: Duration::from_millis(2),
+            sync_after: Duration::from_secs(1),
+            queue: 16_384,
+        }
+    }
+}
+
+/// Why there is no journal.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The directory cannot be used.
+    #[error("journal directory {path}: {source}")]
+    Io {
+        /// Which directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error("journal directory {0} belongs to another running process")]
+    Locked(PathBuf),
+}
+
+/// What the directory held of an earlier process. The settlements themselves are to be [loaded](Journal::load).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recovered {
+    /// Settlements to be handed to billing (again).
+    pub(crate) owed: usize,
+    /// Requests among them that were still open.
+    pub(crate) lost: usize,
+    /// Damaged records that were skipped.
+    pub(crate) damaged: u64,
+}
+
+/// The way to the writer. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Journal {
+    commands: mpsc::Sender<Command>,
+    state: Arc<State>,
+}
+
+/// What others may see of the journal.
+#[derive(Debug, Default)]
+struct State {
+    bytes: AtomicU64,
+    unacknowledged: AtomicU64,
+    full: AtomicBool,
+    failed: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Command {
+    /// The latest draft of an open request.
+    Draft(Box<Settlement>),
+    /// A settlement; `spilled`: nobody else keeps it until it is loaded again.
+    Settled {
+        settlement: Box<Settlement>,
+        spilled: bool,
+    },
+    /// Billing has them.
+    Acknowledged(Vec<String>),
+    /// The oldest spilled settlements, at most so many.
+    Load(usize, oneshot::Sender<Vec<Settlement>>),
+    /// Nothing more will come.
+    Close,
+}
+
+impl Journal {
+    /// Opens the directory, makes it if need be, reads it back, and starts the writer on `lifecycle`.
+    ///
+    /// # Errors
+    /// The directory is unusable or taken.
+    pub(crate) async fn open(
+        config: &JournalConfig,
+        directory: &Path,
+        lifecycle: &Lifecycle,
+    ) -> Result<(Self, Recovered), Error> {
+        let (path, bounds) = (directory.to_owned(), config.clone());
+        let opened = tokio::task::spawn_blocking(move || Segments::open(&path, &bounds)).await;
+        let (segments, recovered) = opened.map_err(|panic| Error::Io {
+            path: directory.to_owned(),
+            source: io::Error::other(panic),
+        })??;
+        let (commands, queue) = mpsc::channel(config.queue);
+        let journal = Self {
+            commands,
+            state: Arc::default(),
+        };
+        journal.state.show(&segments);
+        let writer = write(segments, queue, config.clone(), Arc::clone(&journal.state));
+        lifecycle.spawn("journal", writer);
+        Ok((journal, recovered))
+    }
+
+    /// Writes down how far an open request is. Never waits: under a flood the record is left out, and the request's
+    /// settlement, which is never left out, supersedes it.
+    pub(crate) fn draft(&self, draft: Settlement) {
+        let _ = self.commands.try_send(Command::Draft(Box::new(draft)));
+    }
+
+    /// Writes a settlement down. Waits while the writer is behind.
+    pub(crate) async fn settled(&self, settlement: Settlement, spilled: bool) {
+        let settlement = Box::new(settlement);
+        self.post(Command::Settled {
+            settlement,
+            spilled,
+        })
+        .await;
+    }
+
+    /// Billing has these.
+    pub(crate) async fn acknowledged(&self, ids: Vec<String>) {
+        self.post(Command::Acknowledged(ids)).await;
+    }
+
+    /// The oldest of those settlements that nobody keeps in memory, at most `limit`.
+    pub(crate) async fn load(&self, limit: usize) -> Vec<Settlement> {
+        let (answer, loaded) = oneshot::channel();
+        self.post(Command::Load(limit, answer)).await;
+        loaded.await.unwrap_or_default()
+    }
+
+    /// Ends the writer when it has written what came before.
+    pub(crate) async fn close(&self) {
+        self.post(Command::Close).await;
+    }
+
+    async fn post(&self, command: Command) {
+        // The writer ends after the last request and the last acknowledgement.
+        let _ = self.commands.send(command).await;
+    }
+
+    /// Size of all segments, bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.state.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Settlements without an acknowledgement.
+    pub(crate) fn unacknowledged(&self) -> u64 {
+        self.state.unacknowledged.load(Ordering::Relaxed)
+    }
+
+    /// Whether new requests must be refused: it is full, or cannot be written.
+    pub(crate) fn refuses(&self) -> bool {
+        self.state.full.load(Ordering::Relaxed) || self.state.failed.load(Ordering::Relaxed)
+    }
+}
+
+impl State {
+    fn show(&self, segments: &Segments) {
+        self.bytes.store(segments.bytes(), Ordering::Relaxed);
+        let open = segments.unacknowledged();
+        self.unacknowledged.store(open, Ordering::Relaxed);
+        self.full.store(segments.full(), Ordering::Relaxed);
+    }
+}
+
+/// Most records that are written together.
+const BATCH: usize = 4_096;
+
+/// The writer: gathers, writes, forces to the disk what waits too long. Ends when it is closed or no sender is left.
+async fn write(
+    mut segments: Segments,
+    mut queue: mpsc::Receiver<Command>,
+    config: JournalConfig,
+    state: Arc<State>,
+) {
+    let mut batch = Vec::new();
+    loop {
+        let wait = if segments.unsynced() {
+            config.sync_after
+        } else {
+            Duration::from_secs(3_600)
+        };
+        let got = tokio::time::timeout(wait, queue.recv_many(&mut batch, BATCH)).await;
+        if got == Ok(0) {
+            return;
+        }
+        if got.is_ok() && !config.gather.is_zero() {
+            tokio::time::sleep(config.gather).await;
+            while batch.len() < BATCH
+                && let Ok(command) = queue.try_recv()
+            {
+                batch.push(command);
+            }
+        }
+        let commands = std::mem::take(&mut batch);
+        let sync_after = config.sync_after;
+        let work = tokio::task::spawn_blocking(move || {
+            let written = apply(&mut segments, commands);
+            let synced = written.and_then(|open| segments.sync(sync_after).map(|()| open));
+            (segments, synced)
+        });
+        let Ok((returned, written)) = work.await else {
+            state.failed.store(true, Ordering::Relaxed);
+            tracing::error!("the journal's writer panicked; new requests are refused");
+            return;
+        };
+        segments = returned;
+        state.show(&segments);
+        state.failed.store(written.is_err(), Ordering::Relaxed);
+        match written {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => {
+                tracing::error!(%error, "the journal cannot be written; new requests are refused");
+            }
+        }
+    }
+}
+
+/// Carries commands out; tells whether more may come.
+fn apply(segments: &mut Segments, commands: Vec<Command>) -> io::Result<bool> {
+    let mut open = true;
+    for command in commands {
+        match command {
+            Command::Draft(draft) => segments.draft(&draft),
+            Command::Settled {
+                settlement,
+                spilled,
+            } => segments.settled(&settlement, spilled),
+            Command::Acknowledged(ids) => segments.acknowledged(ids),
+            Command::Load(limit, answer) => {
+                // What is to be read may still be in the buffer.
+                segments.flush()?;
+                let _ = answer.send(segments.load(limit));
+            }
+            Command::Close => open = false,
+        }
+    }
+    segments.flush()?;
+    Ok(open)
+}

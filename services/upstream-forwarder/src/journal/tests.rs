@@ -1,0 +1,185 @@
+use proptest::prelude::*;
+use switchboard_proto::billing::v1::Ending;
+use tempfile::TempDir;
+
+use super::{
+    record::{Kind, append, scan},
+    *,
+};
+
+fn settlement(id: &str, provisional: bool) -> Settlement {
+    let ending = if provisional {
+        Ending::GatewayLost
+    } else {
+        Ending::Complete
+    };
+    Settlement {
+        request_id: id.to_owned(),
+        ending: ending as i32,
+        provisional,
+        ..Settlement::default()
+    }
+}
+
+fn config() -> JournalConfig {
+    JournalConfig {
+        gather: Duration::ZERO,
+        ..JournalConfig::default()
+    }
+}
+
+fn reopen(directory: &TempDir) -> (Vec<Settlement>, Recovered) {
+    let (mut segments, recovered) = Segments::open(directory.path(), &config()).unwrap();
+    let loaded = segments.load(usize::MAX);
+    assert_eq!(loaded.len(), recovered.owed);
+    (loaded, recovered)
+}
+
+fn ids(settlements: &[Settlement]) -> Vec<&str> {
+    settlements.iter().map(|s| s.request_id.as_str()).collect()
+}
+
+#[tokio::test]
+async fn what_was_not_acknowledged_comes_back_and_open_requests_are_lost_for_good() {
+    let directory = TempDir::new().unwrap();
+    let lifecycle = Lifecycle::new();
+    let (journal, recovered) = Journal::open(&config(), directory.path(), &lifecycle)
+        .await
+        .unwrap();
+    assert_eq!(recovered, Recovered::default());
+    journal.draft(settlement("open", true));
+    journal.draft(settlement("done", true));
+    journal.settled(settlement("done", false), false).await;
+    journal.settled(settlement("owed", false), false).await;
+    journal.draft(settlement("owed", true));
+    journal.acknowledged(vec!["done".to_owned()]).await;
+    assert_eq!(journal.load(10).await, []);
+    assert_eq!(journal.unacknowledged(), 1);
+    journal.close().await;
+    assert!(
+        lifecycle
+            .shutdown(Duration::from_secs(30), Duration::ZERO)
+            .await
+    );
+
+    let (settlements, recovered) = reopen(&directory);
+    assert_eq!(ids(&settlements), ["open", "owed"]);
+    assert_eq!((recovered.lost, recovered.damaged), (1, 0));
+    let open = settlements.first().unwrap();
+    assert_eq!(
+        (open.ending(), open.provisional),
+        (Ending::GatewayLost, false)
+    );
+    // Reading back changes nothing, however often the process dies.
+    let (again, recovered) = reopen(&directory);
+    assert_eq!(again, settlements);
+    assert_eq!(recovered.lost, 0);
+}
+
+#[test]
+fn a_directory_belongs_to_one_process() {
+    let directory = TempDir::new().unwrap();
+    let first = Segments::open(directory.path(), &config()).unwrap();
+    let second = Segments::open(directory.path(), &config());
+    assert!(matches!(second, Err(Error::Locked(_))));
+    drop(first);
+    assert!(Segments::open(directory.path(), &config()).is_ok());
+}
+
+#[test]
+fn segments_go_when_nothing_in_them_is_owed_and_a_long_stream_does_not_keep_them() {
+    let directory = TempDir::new().unwrap();
+    let config = JournalConfig {
+        segment_bytes: 200,
+        max_bytes: 2_000,
+        ..config()
+    };
+    let (mut segments, _) = Segments::open(directory.path(), &config).unwrap();
+    segments.draft(&settlement("long", true));
+    for n in 0..1_000 {
+        let id = format!("short-{n}");
+        segments.settled(&settlement(&id, false), false);
+        segments.flush().unwrap();
+        segments.acknowledged(vec![id]);
+        segments.flush().unwrap();
+        assert!(!segments.full(), "full after {n}");
+    }
+    segments.settled(&settlement("spilled", false), true);
+    for n in 0..100 {
+        segments.draft(&settlement(&format!("open-{n}"), true));
+        segments.flush().unwrap();
+    }
+    assert!(segments.full());
+    let loaded = segments.load(10);
+    assert_eq!(loaded, [settlement("spilled", false)]);
+    assert_eq!(segments.load(10), []);
+    drop(segments);
+    let (settlements, recovered) = reopen(&directory);
+    assert_eq!((recovered.owed, recovered.lost), (102, 101));
+    assert_eq!(settlements.len(), 102);
+}
+
+/// A journal file and where each record ends.
+fn file(count: usize) -> (Vec<u8>, Vec<usize>) {
+    let mut bytes = Vec::new();
+    let mut ends = Vec::new();
+    for n in 0..count {
+        append(
+            &mut bytes,
+            Kind::Settled(settlement(&format!("id-{n}"), false)),
+        );
+        ends.push(bytes.len());
+    }
+    (bytes, ends)
+}
+
+fn scanned(bytes: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    scan(bytes, |_, kind| {
+        if let Kind::Settled(settlement) = kind {
+            found.push(settlement.request_id);
+        }
+    });
+    found
+}
+
+proptest! {
+    #[test]
+    fn a_torn_tail_loses_no_earlier_record(count in 1_usize..20, cut in any::<prop::sample::Index>()) {
+        let (mut bytes, ends) = file(count);
+        let cut = cut.index(bytes.len() + 1);
+        bytes.truncate(cut);
+        let whole = ends.iter().filter(|end| **end <= cut).count();
+        prop_assert_eq!(scanned(&bytes).len(), whole);
+    }
+
+    #[test]
+    fn damage_costs_the_records_that_it_hits_and_no_other(
+        count in 1_usize..20,
+        at in any::<prop::sample::Index>(),
+        damage in prop::collection::vec(any::<u8>(), 1..64),
+    ) {
+        let (mut bytes, ends) = file(count);
+        let from = at.index(bytes.len());
+        let mut to = from;
+        for (byte, new) in bytes.iter_mut().skip(from).zip(&damage) {
+            *byte = *new;
+            to += 1;
+        }
+        let mut start = 0;
+        let found = scanned(&bytes);
+        for (n, end) in ends.iter().enumerate() {
+            if *end <= from || start >= to {
+                prop_assert!(found.contains(&format!("id-{n}")), "record {} lost", n);
+            }
+            start = *end;
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+        let directory = TempDir::new().unwrap();
+        std::fs::write(directory.path().join("000000000001.journal"), &bytes).unwrap();
+        prop_assert!(Segments::open(directory.path(), &config()).is_ok());
+    }
+}

@@ -1,0 +1,361 @@
+//! The life of a request: admit → select → credential → send → relay → settle. One file a stage; values go in and come
+//! out; whatever must not be lost is written down in the [`Course`], outside of the stages.
+//!
+//! A request runs as one tracked task. The RPC only reads its pipe; when the caller drops the RPC the task is told, never
+//! dropped: `settle` always runs, also after a panic.
+
+mod admit;
+mod advance;
+mod credential;
+mod head;
+mod models;
+mod relay;
+mod select;
+mod send;
+mod settle;
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use switchboard_common::{
+    clock::SharedClock,
+    error::{Failure, Reason, ReasonExt as _},
+    grpc::Rpc,
+};
+use switchboard_dialects::{TextBuffer, chat::ChatStream};
+use switchboard_proto::{
+    billing::v1::billing_client::BillingClient,
+    scheduler::v1::{AttemptOutcome, Candidate, RateLimitState, scheduler_client::SchedulerClient},
+};
+
+pub(crate) use self::admit::{Body, Call};
+use self::{
+    admit::{Admitted, Request},
+    relay::Relayed,
+    settle::settle,
+};
+use crate::{
+    caller::Caller,
+    config::Config,
+    courier::Courier,
+    domain::{
+        outcome::Fault,
+        retry::RetryBudget,
+        settlement::{End, Tried},
+    },
+    journal::Journal,
+    metrics::Meters,
+    pipe::{Buffers, Share, Stop},
+    principals::Principals,
+    roster::{Place, Roster},
+    routes::{Lease, Money},
+    supply::Supply,
+    tokens::Tokens,
+    upstream::Upstreams,
+    vault::Vault,
+};
+
+/// What all requests share.
+pub(crate) struct Conductor {
+    pub(crate) config: Config,
+    pub(crate) clock: SharedClock,
+    pub(crate) meters: Meters,
+    /// Bytes of answers that wait.
+    pub(crate) buffers: Arc<Buffers>,
+    /// Bytes of request bodies in flight.
+    pub(crate) bodies: Arc<Buffers>,
+    pub(crate) roster: Arc<Roster>,
+    pub(crate) principals: Principals,
+    pub(crate) supply: Supply,
+    pub(crate) vault: Vault,
+    pub(crate) upstreams: Upstreams,
+    pub(crate) retries: RetryBudget,
+    pub(crate) tokens: Tokens,
+    pub(crate) journal: Journal,
+    pub(crate) money: Courier<Money>,
+    pub(crate) leases: Courier<Lease>,
+    pub(crate) billing: BillingClient<Rpc>,
+    pub(crate) scheduler: SchedulerClient<Rpc>,
+}
+
+/// Why a request did not come to its regular end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The caller is told this.
+    Failed(Failure),
+    /// It was not to go on.
+    Stopped(Stop),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<Stop> for Ended {
+    fn from(stop: Stop) -> Self {
+        Self::Stopped(stop)
+    }
+}
+
+/// Where a request is, and what it owes.
+pub(crate) struct Course {
+    /// Its place among those that run, with its story.
+    live: Place,
+    /// What was asked for, once it is known.
+    request: Option<Arc<Request>>,
+    /// Money and slots may have been taken.
+    selecting: bool,
+    /// Money and slots were taken.
+    admitted: bool,
+    /// A hold was taken, or may have been.
+    held: bool,
+    rate_limits: Vec<RateLimitState>,
+    /// Who is tried now, and who is left, in order.
+    candidate: Candidate,
+    left: Vec<Candidate>,
+    /// Tries on the last candidate after its 429.
+    last_tries: u32,
+    /// What the attempt taught that the scheduler does not know yet.
+    outcome: Option<AttemptOutcome>,
+    /// The answer that is being relayed.
+    stream: Option<Box<ChatStream>>,
+    /// A whole answer's text, where it must be counted.
+    text: Option<TextBuffer>,
+    /// Its held bytes, counted.
+    share: Share,
+}
+
+/// What became of an attempt.
+enum Attempted {
+    Ended(End),
+    Failed(Fault),
+}
+
+/// Carries a request from its arrival to its settlement.
+pub(crate) async fn run(conductor: Arc<Conductor>, call: Call, mut caller: Caller, live: Place) {
+    let mut course = Course::new(live, &conductor);
+    let conducted = AssertUnwindSafe(conduct(&conductor, call, &mut course, &mut caller));
+    let end = match conducted.catch_unwind().await {
+        Ok(Ok(end)) => end,
+        Ok(Err(ended)) => course.tell(ended, &caller),
+        Err(_) => course.give_up(&caller),
+    };
+    settle(&conductor, course, end, &caller).await;
+}
+
+/// The regular way. Errors are told to the caller by who called this.
+async fn conduct(
+    conductor: &Arc<Conductor>,
+    call: Call,
+    course: &mut Course,
+    caller: &mut Caller,
+) -> Result<End, Ended> {
+    let request = match admit::admit(conductor, call, caller).await? {
+        Admitted::Answered(end) => return Ok(end),
+        Admitted::Request(request) => course.begin(request),
+    };
+    select::select(conductor, &request, course, caller).await?;
+    loop {
+        match attempt(conductor, &request, course, caller).await? {
+            Attempted::Ended(end) => return Ok(end),
+            Attempted::Failed(fault) => {
+                advance::advance(conductor, &request, course, caller, fault).await?;
+            }
+        }
+    }
+}
+
+/// One attempt at the current candidate; a second one at the same when its credential was merely out of date.
+async fn attempt(
+    conductor: &Arc<Conductor>,
+    request: &Arc<Request>,
+    course: &mut Course,
+    caller: &mut Caller,
+) -> Result<Attempted, Ended> {
+    let mut refused = None;
+    loop {
+        let secret = match credential::credential(conductor, course, caller, refused.take()).await?
+        {
+            Ok(secret) => secret,
+            Err(fault) => return Ok(Attempted::Failed(fault)),
+        };
+        let relayed =
+            match send::send(conductor, request, course, caller, secret.as_deref()).await? {
+                Ok(answer) => {
+                    let secret = secret.as_deref();
+                    relay::relay(conductor, request, course, caller, answer, secret).await?
+                }
+                Err(fault) => Relayed::Failed(fault),
+            };
+        course.attempt_ended(&relayed);
+        match (relayed, secret) {
+            (Relayed::Served(end), _) => return Ok(Attempted::Ended(end)),
+            (Relayed::Broke(fault), _) => return Err(Ended::Failed(fault.failure())),
+            (Relayed::Failed(fault), Some(secret))
+                if fault.refused_credential() && !course.retried_credential() =>
+            {
+                conductor.count_failure(course, &fault);
+                refused = Some((secret, fault));
+            }
+            (Relayed::Failed(fault), _) => {
+                conductor.count_failure(course, &fault);
+                return Ok(Attempted::Failed(fault));
+            }
+        }
+    }
+}
+
+impl Course {
+    fn new(live: Place, conductor: &Conductor) -> Self {
+        Self {
+            live,
+            request: None,
+            selecting: false,
+            admitted: false,
+            held: false,
+            rate_limits: Vec::new(),
+            candidate: Candidate::default(),
+            left: Vec::new(),
+            last_tries: 0,
+            outcome: None,
+            stream: None,
+            text: None,
+            share: Share::none(&conductor.buffers),
+        }
+    }
+
+    fn begin(&mut self, request: Request) -> Arc<Request> {
+        let request = Arc::new(request);
+        self.request = Some(Arc::clone(&request));
+        self.live.story(|story| request.introduce(story));
+        request
+    }
+
+    /// Reads or changes the attempt that runs.
+    fn tried<T: Default>(&self, change: impl FnOnce(&mut Tried) -> T) -> T {
+        let last =
+            |story: &mut crate::domain::settlement::Story| story.attempts.last_mut().map(change);
+        self.live.story(last).unwrap_or_default()
+    }
+
+    /// Whether the last two attempts went to the same account because its credential was out of date.
+    fn retried_credential(&self) -> bool {
+        self.live.story(|story| {
+            let mut last = story.attempts.iter().rev();
+            match (last.next(), last.next()) {
+                (Some(last), Some(before)) => {
+                    last.account == before.account
+                        && last.upstream_model == before.upstream_model
+                        && before.error == "credential"
+                }
+                _ => false,
+            }
+        })
+    }
+
+    /// Writes down how the attempt ended, and what its account is to be told.
+    fn attempt_ended(&mut self, relayed: &Relayed) {
+        self.note_usage();
+        let now = self.live.elapsed_us();
+        let (account, model) = (&self.candidate.account, &self.candidate.upstream_model);
+        let fault = match relayed {
+            Relayed::Failed(fault) | Relayed::Broke(fault) => Some(fault),
+            Relayed::Served(_) => None,
+        };
+        let first_content = self.live.story(|story| story.first_content_us);
+        let (status, first_token_us) = self.tried(|tried| {
+            tried.total_us = now.saturating_sub(tried.began_us);
+            if let Some(fault) = fault {
+                tried.error = fault.name();
+            }
+            let first = first_content.map(|at| at.saturating_sub(tried.began_us));
+            (tried.status, first)
+        });
+        self.outcome = Some(match fault {
+            Some(fault) => fault.outcome(account, model),
+            None => crate::domain::outcome::blameless(account, model, status, first_token_us),
+        });
+        if matches!(relayed, Relayed::Failed(_)) {
+            self.stream = None;
+        }
+    }
+
+    /// Takes over what the upstream reported so far.
+    fn note_usage(&self) {
+        if let Some(report) = self.stream.as_ref().and_then(|stream| stream.usage()) {
+            let (usage, raw) = (settle::usage(&report.usage), report.raw.clone());
+            self.tried(|tried| {
+                tried.usage = Some(usage);
+                tried.usage_raw = raw;
+            });
+        }
+    }
+
+    fn has_content(&self) -> bool {
+        self.live.story(|story| story.has_content())
+    }
+
+    /// Tells the caller why there is no more, and how the request has ended by that.
+    fn tell(&self, ended: Ended, caller: &Caller) -> End {
+        let failure = match ended {
+            Ended::Failed(failure) => failure,
+            Ended::Stopped(Stop::Left) => return End::Left,
+            Ended::Stopped(Stop::Deadline) => Failure::new(
+                Reason::UpstreamTimeout,
+                "the request's total time is over (total)",
+            ),
+            Ended::Stopped(Stop::Shutdown) => {
+                let failure = Failure::new(
+                    Reason::Unavailable,
+                    "the gateway is shutting down; try again",
+                )
+                .retry_after(Duration::from_secs(1));
+                let code = failure.reason.wire_code();
+                let end = self.failed(&failure, caller, End::Lost(code));
+                caller.fail(failure);
+                return end;
+            }
+        };
+        let end = self.failed(&failure, caller, End::Broke(failure.reason.wire_code()));
+        caller.fail(failure);
+        end
+    }
+
+    /// After a panic.
+    fn give_up(&self, caller: &Caller) -> End {
+        tracing::error!("a request panicked; it is settled as far as it came");
+        let failure = Failure::internal();
+        let end = self.failed(&failure, caller, End::Lost(failure.reason.wire_code()));
+        caller.fail(failure);
+        end
+    }
+
+    fn failed(&self, failure: &Failure, caller: &Caller, after_content: End) -> End {
+        if self.has_content() {
+            return after_content;
+        }
+        // An answer whose head went out early has its status already.
+        let status = if caller.opened() {
+            200
+        } else {
+            failure.reason.http_status()
+        };
+        End::Failed(status, failure.reason.wire_code())
+    }
+}
+
+impl Conductor {
+    fn count_failure(&self, course: &Course, fault: &Fault) {
+        let labels = crate::metrics::Failed {
+            account: course.candidate.account.clone(),
+            kind: fault.name(),
+        };
+        self.meters.failures.get_or_create(&labels).inc();
+    }
+}
+
+/// A body without an answer's text.
+const NOTHING: Bytes = Bytes::new();

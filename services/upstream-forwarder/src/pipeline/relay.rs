@@ -1,0 +1,210 @@
+//! relay: an upstream's answer to the caller (SPEC FWD-1 to FWD-5, FWD-7).
+//!
+//! Until an answer is committed nothing of it was seen by the caller, and its failure is just a failed attempt. From then
+//! on it is the answer: it ends well, or it breaks.
+
+mod stream;
+
+use std::{
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use bytes::Bytes;
+use http::Response;
+use hyper::body::Incoming;
+use switchboard_dialects::{
+    Class, UpstreamError,
+    chat::ChatAnswer,
+    embeddings::EmbeddingsAnswer,
+    error::{MAX_BODY, Rendered, render_openai},
+};
+use tokio::time::Instant;
+
+use super::{Conductor, Course, Ended, admit::Request, head, settle};
+use crate::{
+    asked::Asked,
+    caller::Caller,
+    domain::{
+        outcome::{Fault, Kind, failure_in},
+        settlement::End,
+    },
+    pipe::Stop,
+    upstream::{Decoded, Pieces},
+    vault::Secret,
+};
+
+/// What became of an answer.
+#[derive(Debug)]
+pub(super) enum Relayed {
+    /// The caller has it: the answer, or a refusal that is the caller's own.
+    Served(End),
+    /// It failed before the caller got anything of it.
+    Failed(Fault),
+    /// It failed after that.
+    Broke(Fault),
+}
+
+pub(super) async fn relay(
+    conductor: &Conductor,
+    request: &Arc<Request>,
+    course: &mut Course,
+    caller: &mut Caller,
+    answer: Response<Incoming>,
+    secret: Option<&Secret>,
+) -> Result<Relayed, Ended> {
+    let (parts, body) = answer.into_parts();
+    let status = parts.status.as_u16();
+    let Some(mut body) = Decoded::new(&parts.headers, body) else {
+        return Ok(Relayed::Failed(malformed(status)));
+    };
+    if !parts.status.is_success() {
+        let body = match collect(course, caller, &mut body, 4 * MAX_BODY).await? {
+            Ok(body) => body,
+            // What the error says is lost, its status is not.
+            Err(_) => Bytes::new(),
+        };
+        let now = UNIX_EPOCH
+            + Duration::from_micros(u64::try_from(conductor.clock.now_us()).unwrap_or(0));
+        let error = UpstreamError::from_http(status, &parts.headers, &body, now);
+        return refuse(request, course, caller, &error, status, secret);
+    }
+    if request.asked.stream() {
+        return stream::relay(conductor, request, course, caller, &parts.headers, body).await;
+    }
+    let body = match collect(course, caller, &mut body, conductor.config.answer_limit).await? {
+        Ok(body) => body,
+        Err(kind) => {
+            let mut fault = Fault::of(kind);
+            fault.status = status;
+            return Ok(Relayed::Failed(fault));
+        }
+    };
+    match whole(conductor, request, course, &body) {
+        Ok(body) => {
+            let head = head::of_answer(request, course, status, Some(&parts.headers));
+            course.first_content();
+            caller.answer(head, body);
+            Ok(Relayed::Served(End::Complete(status)))
+        }
+        Err(error) => refuse(request, course, caller, &error, status, secret),
+    }
+}
+
+/// Checks a whole answer and gives it the public name (FWD-5).
+fn whole(
+    conductor: &Conductor,
+    request: &Request,
+    course: &mut Course,
+    body: &Bytes,
+) -> Result<Bytes, Box<UpstreamError>> {
+    let model = public_model(request, course);
+    let (report, body) = match &request.asked {
+        Asked::Embeddings(asked) => {
+            let answer = EmbeddingsAnswer::read(body)?;
+            let patched = answer.patch(body, model, asked.encoding);
+            (answer.usage, patched)
+        }
+        Asked::Chat(_) => {
+            // Its text is kept only where it has to be counted.
+            let mut answer = ChatAnswer::read(body, 0)?;
+            if answer.usage.is_none() {
+                answer = ChatAnswer::read(body, conductor.config.count_output)?;
+                course.text = Some(std::mem::take(&mut answer.text));
+            }
+            let patched = answer.patch(body, model);
+            (answer.usage, patched)
+        }
+    };
+    if let Some(report) = report {
+        course.tried(|tried| {
+            tried.usage = Some(settle::usage(&report.usage));
+            tried.usage_raw = report.raw;
+        });
+    }
+    Ok(body)
+}
+
+/// The name that answers must carry, where the target's is another one.
+fn public_model<'a>(request: &'a Request, course: &Course) -> Option<&'a str> {
+    let public = request.resolved.public_name.as_str();
+    (course.candidate.upstream_model != public).then_some(public)
+}
+
+/// An answer that is an error: the caller's own is passed on as it is, any other is a failed attempt (FWD-4).
+fn refuse(
+    request: &Request,
+    course: &Course,
+    caller: &mut Caller,
+    error: &UpstreamError,
+    status: u16,
+    secret: Option<&Secret>,
+) -> Result<Relayed, Ended> {
+    let fault = Fault::said(error, status);
+    let Some(mut rendered) = fault.for_caller.clone() else {
+        return Ok(Relayed::Failed(fault));
+    };
+    if secret.is_some_and(|secret| secret.occurs_in(&rendered.body)) {
+        scrub(&mut rendered);
+    }
+    if caller.opened() {
+        // The head is out: the edge writes the error as an event.
+        return Err(Ended::Failed(failure_in(rendered.status, &rendered.body)));
+    }
+    course.tried(|tried| tried.error = fault.name());
+    let head = head::of_answer(request, course, rendered.status, None);
+    caller.answer(head, rendered.body);
+    Ok(Relayed::Served(End::Failed(rendered.status, rendered.code)))
+}
+
+/// An upstream that repeats our credential in its error is not repeated.
+fn scrub(rendered: &mut Rendered) {
+    let text = "the upstream refused the request";
+    rendered.body = render_openai(rendered.code, rendered.status, text, None);
+}
+
+/// Reads a body to its end, at most `limit` bytes.
+async fn collect(
+    course: &mut Course,
+    caller: &mut Caller,
+    body: &mut Decoded,
+    limit: usize,
+) -> Result<Result<Bytes, Kind>, Stop> {
+    let idle = Duration::from_millis(course.candidate.idle_timeout_ms);
+    let mut pieces = Pieces::default();
+    loop {
+        let piece = match caller
+            .attend_until(Instant::now() + idle, body.next())
+            .await?
+        {
+            Ok(Some(Ok(piece))) => piece,
+            Ok(None) => break,
+            Ok(Some(Err(error))) => {
+                tracing::debug!(%error, "upstream broke off");
+                return Ok(Err(Kind::Answer(Class::Cut)));
+            }
+            Err(_) => return Ok(Err(Kind::IdleTimeout)),
+        };
+        if pieces.add(piece, limit).is_err() {
+            return Ok(Err(Kind::Answer(Class::Malformed)));
+        }
+        course.share.set(pieces.len());
+    }
+    course.share.set(0);
+    Ok(Ok(pieces.into_bytes()))
+}
+
+fn malformed(status: u16) -> Fault {
+    let mut fault = Fault::of(Kind::Answer(Class::Malformed));
+    fault.status = status;
+    fault
+}
+
+impl Course {
+    /// The caller gets something now.
+    fn first_content(&self) {
+        let now = self.live.elapsed_us();
+        self.live
+            .story(|story| story.first_content_us.get_or_insert(now).to_owned());
+    }
+}

@@ -1,0 +1,225 @@
+//! A streamed answer: passed on as it arrives, event by event, without anything that the caller may not see.
+//!
+//! What one read of the upstream's connection brought together goes out as one frame (FWD-2). While the caller is slow
+//! nothing is read, and the upstream's idle timer stands still (FWD-8).
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use switchboard_dialects::{
+    Class, UpstreamError,
+    chat::{ChatAnswer, ChatStream, StreamOptions, answer_as_stream},
+    sse::Framing,
+};
+use tokio::time::Instant;
+
+use super::{
+    super::{Conductor, Course, Ended, admit::Request, head},
+    Relayed, collect, public_model, refuse,
+};
+use crate::{
+    asked::Asked,
+    caller::Caller,
+    domain::{
+        outcome::{Fault, Kind},
+        settlement::End,
+    },
+    upstream::Decoded,
+};
+
+/// What is gathered of one read at most, bytes.
+const GATHER: usize = 64 << 10;
+
+pub(super) async fn relay(
+    conductor: &Conductor,
+    request: &Arc<Request>,
+    course: &mut Course,
+    caller: &mut Caller,
+    headers: &HeaderMap,
+    mut body: Decoded,
+) -> Result<Relayed, Ended> {
+    let upstream_head = head::of_stream(request, &course.rate_limits, Some((course, headers)));
+    caller.set_head(upstream_head);
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let framing = Framing::of(content_type.and_then(|value| value.to_str().ok()));
+    let options = options(conductor, request, course, framing);
+    course.stream = Some(Box::new(ChatStream::new(options)));
+    if framing == Framing::Whole {
+        return relay_whole(conductor, request, course, caller, body).await;
+    }
+    let idle = Duration::from_millis(course.candidate.idle_timeout_ms);
+    loop {
+        let piece = caller
+            .attend_until(Instant::now() + idle, body.next())
+            .await?;
+        let read = match piece {
+            Ok(Some(Ok(bytes))) => push_at_hand(course, &mut body, bytes).await,
+            Ok(Some(Err(error))) => {
+                tracing::debug!(%error, "upstream broke off in mid-stream");
+                Err(Failed::Cut)
+            }
+            Ok(None) => course.with_stream(ChatStream::finish),
+            Err(_) => Err(Failed::Idle),
+        };
+        let (out, state) = look(conductor, course);
+        if let Some(out) = out {
+            caller.pass(out, state.done).await?;
+        }
+        match read {
+            Ok(()) if state.done => {
+                drain(&mut body).await;
+                return Ok(Relayed::Served(End::Complete(200)));
+            }
+            Ok(()) => {}
+            Err(failed) => return fail(request, course, caller, failed, state.committed),
+        }
+    }
+}
+
+/// Where the stream stands.
+struct State {
+    committed: bool,
+    done: bool,
+}
+
+/// Why reading ended.
+enum Failed {
+    /// The upstream said so, or is no stream.
+    Said(Box<UpstreamError>),
+    /// The connection broke.
+    Cut,
+    /// Silence.
+    Idle,
+}
+
+fn fail(
+    request: &Request,
+    course: &Course,
+    caller: &mut Caller,
+    failed: Failed,
+    committed: bool,
+) -> Result<Relayed, Ended> {
+    let fault = match failed {
+        Failed::Said(error) if !committed => {
+            return refuse(request, course, caller, &error, 200, None);
+        }
+        Failed::Said(error) => Fault::said(&error, 200),
+        Failed::Cut => Fault::of(Kind::Answer(Class::Cut)),
+        Failed::Idle => Fault::of(Kind::IdleTimeout),
+    };
+    Ok(if committed {
+        Relayed::Broke(fault)
+    } else {
+        Relayed::Failed(fault)
+    })
+}
+
+fn options(
+    conductor: &Conductor,
+    request: &Request,
+    course: &Course,
+    framing: Framing,
+) -> StreamOptions {
+    StreamOptions {
+        public_model: public_model(request, course).map(str::to_owned),
+        include_usage: matches!(&request.asked, Asked::Chat(chat) if chat.include_usage),
+        text_bound: conductor.config.count_output,
+        hold_bound: conductor.config.hold,
+        max_event: conductor.config.event_limit,
+        framing,
+    }
+}
+
+/// Pushes a piece and what came with it in the same read.
+async fn push_at_hand(course: &mut Course, body: &mut Decoded, first: Bytes) -> Result<(), Failed> {
+    let mut gathered = first.len();
+    course.with_stream(|stream| stream.push(first))?;
+    while gathered < GATHER {
+        match body.at_hand().await {
+            Some(Some(Ok(bytes))) => {
+                gathered += bytes.len();
+                course.with_stream(|stream| stream.push(bytes))?;
+            }
+            Some(Some(Err(_))) => return Err(Failed::Cut),
+            Some(None) => return course.with_stream(ChatStream::finish),
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+/// Takes what may go out, and writes down how far the answer is.
+fn look(conductor: &Conductor, course: &mut Course) -> (Option<Bytes>, State) {
+    let Some(stream) = course.stream.as_mut() else {
+        let nothing = State {
+            committed: false,
+            done: false,
+        };
+        return (None, nothing);
+    };
+    let out = stream.take();
+    let state = State {
+        committed: stream.committed(),
+        done: stream.done(),
+    };
+    course.share.set(stream.buffered());
+    course.live.set_content(stream.text().bytes());
+    if stream.has_content() && !course.has_content() {
+        course.first_content();
+        conductor.journal.draft(course.live.draft());
+    }
+    (out, state)
+}
+
+/// A target that cannot stream serves a streaming caller (FWD-7).
+async fn relay_whole(
+    conductor: &Conductor,
+    request: &Arc<Request>,
+    course: &mut Course,
+    caller: &mut Caller,
+    mut body: Decoded,
+) -> Result<Relayed, Ended> {
+    let body = match collect(course, caller, &mut body, conductor.config.answer_limit).await? {
+        Ok(body) => body,
+        Err(kind) => return Ok(Relayed::Failed(Fault::of(kind))),
+    };
+    if let Err(error) = ChatAnswer::read(&body, 0) {
+        return refuse(request, course, caller, &error, 200, None);
+    }
+    let events = answer_as_stream(&body);
+    let read = course
+        .with_stream(|stream| stream.push(events))
+        .and_then(|()| course.with_stream(ChatStream::finish));
+    let (out, state) = look(conductor, course);
+    if let Err(failed) = read {
+        return fail(request, course, caller, failed, state.committed);
+    }
+    caller.pass(out.unwrap_or_default(), true).await?;
+    Ok(Relayed::Served(End::Complete(200)))
+}
+
+/// Reads what is left of a finished answer, so that its connection can be used again.
+async fn drain(body: &mut Decoded) {
+    let rest = async {
+        let mut bytes = 0;
+        while bytes < GATHER
+            && let Some(Ok(piece)) = body.next().await
+        {
+            bytes += piece.len();
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_millis(100), rest).await;
+}
+
+impl Course {
+    fn with_stream(
+        &mut self,
+        work: impl FnOnce(&mut ChatStream) -> Result<(), Box<UpstreamError>>,
+    ) -> Result<(), Failed> {
+        match self.stream.as_deref_mut() {
+            Some(stream) => work(stream).map_err(Failed::Said),
+            None => Err(Failed::Cut),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! select: money and an account, asked for at the same time (DESIGN §4).
+//!
+//! A refusal of either undoes the other; when both refuse, money's word counts. A caller that leaves undoes both. The
+//! undoing itself is `settle`'s: it must happen whatever becomes of this stage.
+
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+
+use switchboard_common::error::{Failure, Reason};
+use switchboard_proto::{
+    billing::v1::{ReserveRequest, ReserveResponse},
+    scheduler::v1::{AcquireRequest, AcquireResponse, Demand},
+};
+use tonic::{Code, Status};
+
+use super::{Conductor, Course, Ended, admit::Request, head};
+use crate::caller::Caller;
+
+/// Output that is expected when nothing else is known, tokens (BILL-3).
+const EXPECTED_OUTPUT: u64 = 4_096;
+
+pub(super) async fn select(
+    conductor: &Arc<Conductor>,
+    request: &Arc<Request>,
+    course: &mut Course,
+    caller: &mut Caller,
+) -> Result<(), Ended> {
+    (course.selecting, course.held) = (true, true);
+    let reserve = reserve(conductor, request);
+    let acquire = acquire(conductor, request);
+    let (hold, lease) = caller.attend(both(reserve, acquire)).await?;
+    let hold = hold?;
+    let lease = lease.unwrap_or_else(|| Err(Failure::internal()))?;
+    course.take(
+        hold.as_ref(),
+        lease,
+        conductor.clock.now_us() - request.call.arrived_us,
+    )?;
+    if request.asked.stream() {
+        let empty = http::HeaderMap::new();
+        caller.set_head(head::of_stream(
+            request,
+            &course.rate_limits,
+            Some((course, &empty)),
+        ));
+    }
+    Ok(())
+}
+
+/// Both answers; the lease is not waited for once the hold is refused.
+async fn both<H, L>(
+    reserve: impl Future<Output = Result<H, Failure>>,
+    acquire: impl Future<Output = L>,
+) -> (Result<H, Failure>, Option<L>) {
+    let (mut reserve, mut acquire) = (pin!(reserve), pin!(acquire));
+    tokio::select! {
+        biased;
+        hold = &mut reserve => match hold {
+            Ok(hold) => (Ok(hold), Some(acquire.await)),
+            refused => (refused, None),
+        },
+        lease = &mut acquire => (reserve.await, Some(lease)),
+    }
+}
+
+/// Sets money aside. `None`: billing cannot be reached and the tenant is served without it.
+async fn reserve(
+    conductor: &Conductor,
+    request: &Request,
+) -> Result<Option<ReserveResponse>, Failure> {
+    let who = &request.who.principal;
+    let message = ReserveRequest {
+        request_id: request.call.request_id.clone(),
+        party: Some(request.party()),
+        public_model: request.resolved.public_name.clone(),
+        price_version: request.price_version,
+        input_bytes: request.asked.text_bytes(),
+        requested_output: request.asked.output_limit(),
+        model_max_output: request.resolved.model.max_output,
+        choices: request.asked.choices(),
+        strict: who.strict_hold,
+        prepaid: who.prepaid,
+        no_output: !request.asked.generates(),
+    };
+    let call = || {
+        let mut call = tonic::Request::new(message.clone());
+        call.set_timeout(conductor.config.peer_timeout);
+        let mut billing = conductor.billing.clone();
+        async move { billing.reserve(call).await }
+    };
+    match ask(call, 2).await {
+        Ok(hold) => Ok(Some(hold)),
+        Err(failure) if failure.reason == Reason::Unavailable => {
+            if !who.prepaid && who.serve_without_billing {
+                return Ok(None);
+            }
+            Err(Failure::new(
+                Reason::Unavailable,
+                "the account's budget cannot be checked right now",
+            )
+            .retry_after(Duration::from_secs(1)))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Takes limits and a slot; waits in the queue.
+async fn acquire(conductor: &Conductor, request: &Request) -> Result<AcquireResponse, Failure> {
+    let who = &request.who.principal;
+    let asked = &request.asked;
+    let message = AcquireRequest {
+        request_id: request.call.request_id.clone(),
+        catalogue_version: request.catalogue_version,
+        model: request.resolved.model.name.clone(),
+        public_model: request.resolved.public_name.clone(),
+        dialect: request.call.dialect as i32,
+        stream: asked.stream(),
+        capabilities: asked.capabilities(),
+        estimated_tokens: estimated_tokens(request),
+        demand: Some(Demand {
+            tenant: who.tenant.clone(),
+            user: who.user.clone(),
+            key_id: who.key_id.clone(),
+            group: who.group.clone(),
+            tenant_limits: who.tenant_limits,
+            user_limits: who.user_limits,
+            key_limits: who.key_limits,
+            group_limits: who.group_limits,
+            group_user_limits: who.group_user_limits,
+        }),
+        arrived_ms: request.call.arrived_us / 1_000,
+        deadline_ms: request.deadline_ms(),
+    };
+    // A scheduler that dies takes its queue along: who waited there queues again, with the age it has.
+    let call = || {
+        let mut scheduler = conductor.scheduler.clone();
+        let message = message.clone();
+        async move { scheduler.acquire(message).await }
+    };
+    ask(call, 5).await
+}
+
+fn estimated_tokens(request: &Request) -> u64 {
+    let input = request.asked.text_bytes().div_ceil(3);
+    if !request.asked.generates() {
+        return input;
+    }
+    let limits = [
+        request.asked.output_limit(),
+        request.resolved.model.max_output,
+    ];
+    let output = limits.into_iter().flatten().fold(EXPECTED_OUTPUT, u64::min);
+    input.saturating_add(output.saturating_mul(u64::from(request.asked.choices())))
+}
+
+/// Asks a peer, again when the line broke: both calls are one however often they are asked.
+async fn ask<T, F>(mut call: impl FnMut() -> F, tries: u32) -> Result<T, Failure>
+where
+    F: Future<Output = Result<tonic::Response<T>, Status>>,
+{
+    let mut left = tries;
+    loop {
+        left -= 1;
+        match call().await {
+            Ok(answer) => return Ok(answer.into_inner()),
+            Err(status) if left > 0 && line_broke(&status) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(status) => return Err(Failure::from_status(&status)),
+        }
+    }
+}
+
+/// The peer said nothing: a status of the transport's own.
+fn line_broke(status: &Status) -> bool {
+    let transport = matches!(
+        status.code(),
+        Code::Unavailable | Code::Unknown | Code::Cancelled
+    );
+    transport && status.details().is_empty()
+}
+
+impl Course {
+    /// Writes down what was taken.
+    fn take(
+        &mut self,
+        hold: Option<&ReserveResponse>,
+        lease: AcquireResponse,
+        waited_us: i64,
+    ) -> Result<(), Failure> {
+        let waited_us = u64::try_from(waited_us).unwrap_or(0);
+        self.held = hold.is_some();
+        self.admitted = true;
+        self.rate_limits = lease.rate_limits;
+        self.live.set_lease(lease.lease);
+        self.live.story(|story| {
+            story.held_nanos = hold.map_or(0, |hold| hold.held_nanos);
+            story.held_tokens = hold.map_or(0, |hold| hold.held_tokens);
+            story.output_cap = hold.and_then(|hold| hold.output_cap).unwrap_or(0);
+            story.decision_json = lease.decision_json;
+            story.queue_us = lease.queued_us;
+            story.gateway_us = waited_us;
+        });
+        self.left = lease.candidates;
+        let granted = usize::try_from(lease.granted).unwrap_or(usize::MAX);
+        if granted >= self.left.len() {
+            tracing::error!("the scheduler granted a candidate that it did not name");
+            return Err(Failure::internal());
+        }
+        self.candidate = self.left.remove(granted);
+        Ok(())
+    }
+}

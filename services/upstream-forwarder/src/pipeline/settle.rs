@@ -1,0 +1,215 @@
+//! settle: the one accounting of a request, and giving back what it held (SPEC BILL-5, BILL-6, FLOW-2).
+//!
+//! Runs whatever happened before, and cannot fail: the settlement is in the journal and on its way to billing, the release
+//! on its way to the scheduler, when it returns.
+
+use std::sync::Arc;
+
+use switchboard_dialects::Usage as Reported;
+use switchboard_proto::{
+    billing::v1::VoidRequest,
+    common::v1::Usage,
+    scheduler::v1::{LeaseUpdate, Release, lease_update::Update},
+};
+
+use super::{Conductor, Course, admit::Request};
+use crate::{
+    asked::Asked,
+    caller::Caller,
+    domain::settlement::{Charge, Counted, End, tokens_of},
+    metrics::{ByModel, Ended},
+    routes::{Lease, Money},
+    tokens,
+};
+
+pub(super) async fn settle(conductor: &Conductor, mut course: Course, end: End, caller: &Caller) {
+    course.note_usage();
+    course.share.set(0);
+    conductor.measure(&course, end);
+    let Some(request) = course.request.clone() else {
+        return;
+    };
+    if !course.selecting {
+        return;
+    }
+    // One row for each request that was admitted, or whose caller left waiting (CON-1).
+    let row = course.admitted || end == End::Left;
+    release(conductor, &course, end);
+    if !row || !course.admitted {
+        undo_hold(conductor, &course, &request).await;
+    }
+    if row {
+        record(conductor, &mut course, &request, end, caller).await;
+    }
+}
+
+/// Counts what has to be counted, writes the settlement down and sends it.
+async fn record(
+    conductor: &Conductor,
+    course: &mut Course,
+    request: &Arc<Request>,
+    end: End,
+    caller: &Caller,
+) {
+    let needed = course.live.story(|story| {
+        story.content_bytes = course.stream.as_ref().map_or(0, |s| s.text().bytes());
+        story.to_count(end)
+    });
+    let now_us = course.live.elapsed_us();
+    let counted = count(conductor, course, request, needed).await;
+    let write_us = u64::try_from(caller.waited().as_micros()).unwrap_or(u64::MAX);
+    let settlement = course
+        .live
+        .story(|story| story.settlement(end, counted, now_us, write_us));
+    let promised = conductor.money.promise();
+    conductor
+        .journal
+        .settled(settlement.clone(), !promised)
+        .await;
+    if promised {
+        let id = settlement.request_id.clone();
+        conductor
+            .money
+            .carry(id, Money::Settlement(Box::new(settlement)));
+    }
+}
+
+/// Tokens of what nobody reported.
+async fn count(
+    conductor: &Conductor,
+    course: &mut Course,
+    request: &Arc<Request>,
+    needed: Charge,
+) -> Counted {
+    if matches!(needed, Charge::Nothing | Charge::Reported) {
+        return Counted::default();
+    }
+    let streamed = course.stream.take().map(|stream| stream.text().clone());
+    let output = streamed.or_else(|| course.text.take()).unwrap_or_default();
+    let output_bytes = output.bytes();
+    let (counting, bound) = (Arc::clone(request), conductor.config.count_input);
+    let counted = conductor.tokens.run(move || {
+        let (input, ready) = Asked::input(counting.call.dialect, &counting.body, bound);
+        Counted {
+            input: tokens::of(&input) + ready,
+            output: tokens::of(&output),
+        }
+    });
+    counted.await.unwrap_or_else(|| Counted {
+        input: tokens_of(request.asked.text_bytes()),
+        output: tokens_of(output_bytes),
+    })
+}
+
+/// Gives the lease back, with what was learned and used.
+fn release(conductor: &Conductor, course: &Course, end: End) {
+    let (request_id, tenant, used) = course.live.story(|story| {
+        let usage = story.attempts.last().and_then(|attempt| attempt.usage);
+        let ids = (story.request_id.clone(), story.party.tenant.clone());
+        (ids.0, ids.1, usage.map(|usage| total(&usage)))
+    });
+    let nothing_served = !course.admitted || (end == End::Left && used.is_none() && !course.sent());
+    let release = Release {
+        outcome: course.outcome.clone(),
+        used_tokens: used,
+        undo: nothing_served,
+        held: course.live.lease(),
+    };
+    course.live.set_lease(None);
+    let update = LeaseUpdate {
+        request_id: request_id.clone(),
+        tenant,
+        update: Some(Update::Release(release)),
+    };
+    if conductor.leases.promise() {
+        conductor.leases.carry(request_id, Lease(update));
+    }
+}
+
+/// Gives a hold back that was taken, or may have been. If this does not arrive either, silence ends it (BILL-5).
+async fn undo_hold(conductor: &Conductor, course: &Course, request: &Request) {
+    if !course.held {
+        return;
+    }
+    let mut call = tonic::Request::new(VoidRequest {
+        request_id: request.call.request_id.clone(),
+        tenant: request.who.principal.tenant.clone(),
+    });
+    call.set_timeout(conductor.config.peer_timeout);
+    if let Err(status) = conductor.billing.clone().void(call).await {
+        tracing::warn!(request_id = %request.call.request_id, code = ?status.code(), "hold could not be given back; silence ends it");
+    }
+}
+
+impl Course {
+    /// Whether any attempt was fully sent.
+    fn sent(&self) -> bool {
+        self.live
+            .story(|story| story.attempts.iter().any(|a| a.sent))
+    }
+}
+
+impl Conductor {
+    fn measure(&self, course: &Course, end: End) {
+        let request = course.request.as_ref();
+        let model = request
+            .map_or("other", |r| r.resolved.model.name.as_str())
+            .to_owned();
+        let (status, code) = match end {
+            End::Complete(status) => (status, ""),
+            End::Failed(status, code) => (status, code),
+            End::Left => (499, "caller_left"),
+            End::Broke(code) | End::Lost(code) => (200, code),
+        };
+        let by_model = ByModel {
+            model: model.clone(),
+        };
+        let seconds = |us: u64| std::time::Duration::from_micros(us).as_secs_f64();
+        self.meters
+            .total
+            .get_or_create(&by_model)
+            .observe(seconds(course.live.elapsed_us()));
+        if let Some(first) = course.live.story(|story| story.first_content_us) {
+            self.meters
+                .first_token
+                .get_or_create(&by_model)
+                .observe(seconds(first));
+        }
+        let labels = Ended {
+            model,
+            status,
+            code,
+        };
+        self.meters.requests.get_or_create(&labels).inc();
+    }
+}
+
+/// A dialect's usage in the form of the wire.
+pub(super) fn usage(reported: &Reported) -> Usage {
+    Usage {
+        input_tokens: reported.input,
+        cached_input_tokens: reported.cached_input,
+        cache_write_5m_tokens: reported.cache_write_5m,
+        cache_write_1h_tokens: reported.cache_write_1h,
+        output_tokens: reported.output,
+        reasoning_tokens: reported.reasoning,
+        audio_input_tokens: reported.input_audio,
+        audio_output_tokens: reported.output_audio,
+        images: None,
+        audio_millis: None,
+    }
+}
+
+/// All tokens, for tokens per minute.
+fn total(usage: &Usage) -> u64 {
+    [
+        usage.input_tokens,
+        usage.cached_input_tokens,
+        usage.cache_write_5m_tokens,
+        usage.cache_write_1h_tokens,
+        usage.output_tokens,
+    ]
+    .into_iter()
+    .flatten()
+    .fold(0, u64::saturating_add)
+}

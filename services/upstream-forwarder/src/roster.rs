@@ -1,0 +1,253 @@
+//! The requests that run now: for signs of life, for shutdown, and for the harness's question what is left over.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use switchboard_common::{clock::SharedClock, lifecycle::Lifecycle};
+use switchboard_proto::{
+    billing::v1::Touch,
+    scheduler::v1::{LeaseUpdate, Renewal, lease_update::Update},
+};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::Config,
+    courier::Courier,
+    domain::settlement::Story,
+    journal::Journal,
+    pipe::{Stop, Stopper},
+    routes::{Lease, Money},
+};
+
+/// A request that runs. Written by its task, read by signs of life.
+pub(crate) struct Live {
+    arrived_us: i64,
+    clock: SharedClock,
+    stopper: Stopper,
+    story: Mutex<Story>,
+    lease: Mutex<Option<Renewal>>,
+    content_bytes: AtomicU64,
+}
+
+impl Live {
+    /// Microseconds since the request's arrival.
+    pub(crate) fn elapsed_us(&self) -> u64 {
+        u64::try_from(self.clock.now_us() - self.arrived_us).unwrap_or(0)
+    }
+
+    /// Reads or changes what is known of the request. Never across an await.
+    pub(crate) fn story<T>(&self, change: impl FnOnce(&mut Story) -> T) -> T {
+        change(&mut self.story.lock())
+    }
+
+    /// Text that the caller has by now, bytes.
+    pub(crate) fn set_content(&self, bytes: u64) {
+        self.content_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What the lease holds from now on.
+    pub(crate) fn set_lease(&self, lease: Option<Renewal>) {
+        *self.lease.lock() = lease;
+    }
+
+    /// What the lease holds.
+    pub(crate) fn lease(&self) -> Option<Renewal> {
+        self.lease.lock().clone()
+    }
+
+    /// What to settle if nothing more is heard of this request.
+    pub(crate) fn draft(&self) -> switchboard_proto::billing::v1::Settlement {
+        let mut story = self.story.lock();
+        story.content_bytes = self.content_bytes.load(Ordering::Relaxed);
+        story.draft(self.elapsed_us())
+    }
+}
+
+/// All of them.
+pub(crate) struct Roster {
+    live: Mutex<HashMap<String, Arc<Live>>>,
+    clock: SharedClock,
+    stopping: CancellationToken,
+    drained: CancellationToken,
+}
+
+/// A place in the roster, given back when dropped.
+pub(crate) struct Place {
+    roster: Arc<Roster>,
+    id: String,
+    live: Arc<Live>,
+}
+
+impl std::ops::Deref for Place {
+    type Target = Arc<Live>;
+
+    fn deref(&self) -> &Arc<Live> {
+        &self.live
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut live = self.roster.live.lock();
+        // The id may be a caller's who repeats it: only the own entry goes.
+        if live
+            .get(&self.id)
+            .is_some_and(|entry| Arc::ptr_eq(entry, &self.live))
+        {
+            live.remove(&self.id);
+        }
+        let empty = live.is_empty();
+        drop(live);
+        self.roster.check(empty);
+    }
+}
+
+impl Roster {
+    pub(crate) fn new(clock: SharedClock, lifecycle: &Lifecycle) -> Arc<Self> {
+        let roster = Arc::new(Self {
+            live: Mutex::default(),
+            clock,
+            stopping: lifecycle.stopping(),
+            drained: CancellationToken::new(),
+        });
+        let (watched, killed) = (Arc::clone(&roster), lifecycle.killed());
+        lifecycle.spawn("roster", async move {
+            watched.stopping.cancelled().await;
+            watched.check(watched.len() == 0);
+            tokio::select! {
+                () = killed.cancelled() => watched.stop_all(),
+                () = watched.drained.cancelled() => {}
+            }
+        });
+        roster
+    }
+
+    /// Enters a request; `None` when one with this id runs already, or nothing new is taken.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        id: &str,
+        arrived_us: i64,
+        stopper: Stopper,
+    ) -> Option<Place> {
+        let entry = Arc::new(Live {
+            arrived_us,
+            clock: Arc::clone(&self.clock),
+            stopper,
+            story: Mutex::default(),
+            lease: Mutex::default(),
+            content_bytes: AtomicU64::new(0),
+        });
+        let mut live = self.live.lock();
+        if self.stopping.is_cancelled() || live.contains_key(id) {
+            return None;
+        }
+        live.insert(id.to_owned(), Arc::clone(&entry));
+        drop(live);
+        Some(Place {
+            roster: Arc::clone(self),
+            id: id.to_owned(),
+            live: entry,
+        })
+    }
+
+    /// How many run.
+    pub(crate) fn len(&self) -> usize {
+        self.live.lock().len()
+    }
+
+    /// Cancelled when nothing runs and nothing new is taken.
+    pub(crate) fn drained(&self) -> CancellationToken {
+        self.drained.clone()
+    }
+
+    /// Whether nothing new is taken.
+    pub(crate) fn stopping(&self) -> bool {
+        self.stopping.is_cancelled()
+    }
+
+    fn check(&self, empty: bool) {
+        if empty && self.stopping.is_cancelled() {
+            self.drained.cancel();
+        }
+    }
+
+    fn stop_all(&self) {
+        for live in self.all() {
+            live.stopper.stop(Stop::Shutdown);
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Live>> {
+        self.live.lock().values().cloned().collect()
+    }
+
+    /// Shows signs of life until nothing runs any more.
+    pub(crate) async fn show_life(
+        self: Arc<Self>,
+        config: Config,
+        leases: Courier<Lease>,
+        money: Courier<Money>,
+        journal: Journal,
+    ) {
+        let every = |period: Duration| {
+            let mut ticks = interval_at(Instant::now() + period, period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            ticks
+        };
+        let mut renew = every(config.lease_renew);
+        let mut progress = every(config.progress);
+        loop {
+            tokio::select! {
+                _ = renew.tick() => leases.pass(self.renewals()),
+                _ = progress.tick() => money.pass(self.touches(&journal)),
+                () = self.drained.cancelled() => return,
+            }
+        }
+    }
+
+    fn renewals(&self) -> Vec<Lease> {
+        let renewal = |live: Arc<Live>| {
+            let lease = live.lease()?;
+            let (request_id, tenant) =
+                live.story(|story| (story.request_id.clone(), story.party.tenant.clone()));
+            Some(Lease(LeaseUpdate {
+                request_id,
+                tenant,
+                update: Some(Update::Renewal(lease)),
+            }))
+        };
+        self.all().into_iter().filter_map(renewal).collect()
+    }
+
+    fn touches(&self, journal: &Journal) -> Vec<Money> {
+        let touch = |live: Arc<Live>| {
+            let (held_nanos, held_tokens, tenant, sent) = live.story(|story| {
+                let sent = story.attempts.iter().any(|attempt| attempt.sent);
+                let tenant = story.party.tenant.clone();
+                (story.held_nanos, story.held_tokens, tenant, sent)
+            });
+            let draft = live.draft();
+            if sent {
+                journal.draft(draft.clone());
+            }
+            (held_nanos > 0 || held_tokens > 0).then(|| {
+                Money::Touch(Box::new(Touch {
+                    request_id: draft.request_id.clone(),
+                    tenant,
+                    held_nanos,
+                    held_tokens,
+                    draft: Some(draft),
+                }))
+            })
+        };
+        self.all().into_iter().filter_map(touch).collect()
+    }
+}

@@ -1,0 +1,131 @@
+//! An answer's bytes without their content coding (SPEC FWD-13, CASES D1), bounded when expanded.
+
+use std::{
+    future::{Future as _, poll_fn},
+    io,
+    pin::pin,
+    task::Poll,
+};
+
+use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
+use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt as _, TryStreamExt, stream::BoxStream};
+use http::{HeaderMap, header};
+use http_body_util::{BodyExt as _, BodyStream};
+use hyper::body::Incoming;
+use tokio::io::AsyncRead;
+use tokio_util::io::{ReaderStream, StreamReader};
+
+/// Reads an answer's body piece by piece.
+pub(crate) enum Decoded {
+    /// As it comes.
+    Plain(Incoming),
+    /// Through a decoder.
+    Coded(BoxStream<'static, io::Result<Bytes>>),
+}
+
+/// The answer is larger than the bound.
+#[derive(Debug)]
+pub(crate) struct TooLarge;
+
+/// Bytes that a decoder gives out at once.
+const PIECE: usize = 16 << 10;
+
+impl Decoded {
+    /// Reads through what `content-encoding` names; `None` for a coding that we do not know.
+    pub(crate) fn new(headers: &HeaderMap, body: Incoming) -> Option<Self> {
+        let Some(coding) = headers.get(header::CONTENT_ENCODING) else {
+            return Some(Self::Plain(body));
+        };
+        let data = TryStreamExt::map_err(BodyStream::new(body), io::Error::other);
+        let data = data.try_filter_map(|frame| async move { Ok(frame.into_data().ok()) });
+        let reader = StreamReader::new(data.boxed());
+        match coding.as_bytes().to_ascii_lowercase().as_slice() {
+            b"" | b"identity" => Some(Self::Coded(ReaderStream::new(reader).boxed())),
+            b"gzip" | b"x-gzip" => Some(Self::through(GzipDecoder::new(reader))),
+            b"deflate" => Some(Self::through(ZlibDecoder::new(reader))),
+            b"br" => Some(Self::through(BrotliDecoder::new(reader))),
+            b"zstd" => Some(Self::through(ZstdDecoder::new(reader))),
+            _ => None,
+        }
+    }
+
+    fn through(decoder: impl AsyncRead + Send + 'static) -> Self {
+        Self::Coded(ReaderStream::with_capacity(decoder, PIECE).boxed())
+    }
+
+    /// The next piece; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        match self {
+            Self::Plain(body) => loop {
+                match body.frame().await? {
+                    Ok(frame) => {
+                        if let Ok(data) = frame.into_data() {
+                            return Some(Ok(data));
+                        }
+                    }
+                    Err(error) => return Some(Err(io::Error::other(error))),
+                }
+            },
+            Self::Coded(stream) => stream.next().await,
+        }
+    }
+
+    /// The next piece if it came with the last one: `None` when it would have to be waited for. The connection's task
+    /// hands pieces over one by one, so it gets one turn to do so.
+    pub(crate) async fn at_hand(&mut self) -> Option<Option<io::Result<Bytes>>> {
+        let mut next = pin!(self.next());
+        let mut asked = false;
+        poll_fn(|cx| match next.as_mut().poll(cx) {
+            Poll::Ready(piece) => Poll::Ready(Some(piece)),
+            Poll::Pending if asked => Poll::Ready(None),
+            Poll::Pending => {
+                asked = true;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+/// Collects pieces without copying where there is only one.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    first: Bytes,
+    rest: BytesMut,
+}
+
+impl Pieces {
+    /// Adds a piece.
+    ///
+    /// # Errors
+    /// All together are larger than `limit`.
+    pub(crate) fn add(&mut self, piece: Bytes, limit: usize) -> Result<(), TooLarge> {
+        if self.len() + piece.len() > limit {
+            return Err(TooLarge);
+        }
+        if self.first.is_empty() && self.rest.is_empty() {
+            self.first = piece;
+        } else {
+            if self.rest.is_empty() {
+                self.rest
+                    .extend_from_slice(&std::mem::take(&mut self.first));
+            }
+            self.rest.extend_from_slice(&piece);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.first.len() + self.rest.len()
+    }
+
+    pub(crate) fn into_bytes(self) -> Bytes {
+        if self.rest.is_empty() {
+            self.first
+        } else {
+            self.rest.freeze()
+        }
+    }
+}

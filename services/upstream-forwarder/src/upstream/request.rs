@@ -1,0 +1,139 @@
+//! An attempt's request: only what stands on the allow-list, our own credential, the body as it was patched (SPEC FWD-12).
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header};
+use switchboard_dialects::headers;
+use switchboard_proto::inference::v1::Header;
+
+use super::Outgoing;
+
+const USER_AGENT: HeaderValue =
+    HeaderValue::from_static(concat!("switchboard/", env!("CARGO_PKG_VERSION")));
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+const CODINGS: HeaderValue = HeaderValue::from_static("gzip, deflate, br, zstd");
+/// The loop guard between Switchboards.
+const HOPS: HeaderName = HeaderName::from_static("x-switchboard-hops");
+
+/// What goes into a request beside its body.
+#[derive(Debug)]
+pub(crate) struct Hygiene<'a> {
+    /// The caller's headers; what is not on the allow-list stays here.
+    pub(crate) caller: &'a [Header],
+    /// Name and value of the account's credential.
+    pub(crate) credential: Option<(HeaderName, HeaderValue)>,
+    /// The answer is to be streamed.
+    pub(crate) stream: bool,
+    /// How many Switchboards the request went through, this one included.
+    pub(crate) hops: u32,
+    /// Trace context goes along.
+    pub(crate) trace: bool,
+}
+
+/// Builds the request.
+pub(crate) fn build(url: Uri, hygiene: Hygiene<'_>, body: Outgoing) -> Request<Outgoing> {
+    let mut request = Request::new(body);
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = url;
+    let out = request.headers_mut();
+    for given in hygiene.caller {
+        let name = HeaderName::from_bytes(given.name.as_bytes());
+        let value = HeaderValue::from_maybe_shared(given.value.clone());
+        if let (Ok(name), Ok(value)) = (name, value)
+            && headers::passes_to_upstream(&name)
+        {
+            out.append(name, value);
+        }
+    }
+    out.insert(header::USER_AGENT, USER_AGENT);
+    out.insert(header::CONTENT_TYPE, JSON);
+    let (accept, codings) = if hygiene.stream {
+        (EVENTS, IDENTITY)
+    } else {
+        (JSON, CODINGS)
+    };
+    out.insert(header::ACCEPT, accept);
+    out.insert(header::ACCEPT_ENCODING, codings);
+    out.insert(HOPS, HeaderValue::from(hygiene.hops));
+    if hygiene.trace {
+        switchboard_common::grpc::inject_trace(out);
+    }
+    if let Some((name, value)) = hygiene.credential {
+        out.insert(name, value);
+    }
+    request
+}
+
+/// The headers of an upstream's answer that the caller gets.
+pub(crate) fn for_caller(answer: &HeaderMap) -> impl Iterator<Item = Header> + '_ {
+    let passes = answer
+        .iter()
+        .filter(|(name, _)| headers::passes_to_caller(name));
+    passes.map(|(name, value)| Header {
+        name: name.as_str().to_owned(),
+        value: value.as_bytes().to_vec().into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::upstream::Sent;
+
+    #[test]
+    fn nothing_of_the_caller_goes_out_but_what_is_allowed() {
+        let canaries = [
+            "authorization",
+            "x-api-key",
+            "x-goog-api-key",
+            "api-key",
+            "cookie",
+            "x-internal-secret",
+            "host",
+            "x-forwarded-for",
+            "openai-organization",
+            "user-agent",
+            "accept-encoding",
+            "x-switchboard-hops",
+            "openai-beta",
+        ];
+        let caller: Vec<_> = canaries
+            .iter()
+            .map(|name| Header {
+                name: (*name).to_owned(),
+                value: Bytes::from_static(b"canary"),
+            })
+            .collect();
+        let hygiene = Hygiene {
+            caller: &caller,
+            credential: Some((
+                header::AUTHORIZATION,
+                HeaderValue::from_static("Bearer ours"),
+            )),
+            stream: true,
+            hops: 2,
+            trace: false,
+        };
+        let body = Outgoing::new(Bytes::new(), Sent::new(), Box::new(|| ()));
+        let request = build(Uri::from_static("http://up/v1"), hygiene, body);
+        let mut seen: Vec<_> = request
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.to_str().unwrap_or("")))
+            .collect();
+        seen.sort_unstable();
+        let agent = format!("switchboard/{}", env!("CARGO_PKG_VERSION"));
+        let expected = [
+            ("accept", "text/event-stream, application/json"),
+            ("accept-encoding", "identity"),
+            ("authorization", "Bearer ours"),
+            ("content-type", "application/json"),
+            ("openai-beta", "canary"),
+            ("user-agent", agent.as_str()),
+            ("x-switchboard-hops", "2"),
+        ];
+        assert_eq!(seen, expected);
+    }
+}
