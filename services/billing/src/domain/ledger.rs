@@ -65,13 +65,13 @@ impl Wallet {
     /// Adds `nanos` (negative: takes) and gives the parts that fell on balance and overrun.
     fn add(&mut self, nanos: i64) -> Result<(i64, i64), OutOfRange> {
         let overrun = if nanos >= 0 {
-            nanos.min(self.overrun_nanos.checked_neg().ok_or(OutOfRange)?)
+            nanos.min(self.overrun_nanos.checked_neg().ok_or(OutOfRange)?.max(0))
         } else if self.prepaid {
             nanos.saturating_add(self.balance_nanos.max(0)).min(0)
         } else {
             0
         };
-        let balance = nanos - overrun;
+        let balance = nanos.checked_sub(overrun).ok_or(OutOfRange)?;
         let after = Self {
             balance_nanos: self.balance_nanos.checked_add(balance).ok_or(OutOfRange)?,
             overrun_nanos: self.overrun_nanos.checked_add(overrun).ok_or(OutOfRange)?,

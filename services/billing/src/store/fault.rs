@@ -34,6 +34,10 @@ impl From<DbErr> for Fault {
         match &**sqlx {
             SqlxError::Database(database) => {
                 let code = database.code().unwrap_or_default();
+                if database.message().starts_with("no such table") {
+                    // SQLite's general error; the schema is not there yet.
+                    return Self::Outage(error);
+                }
                 match judge(&code) {
                     Verdict::Outage => Self::Outage(error),
                     Verdict::Data => Self::Data(format!("{} ({code})", database.message())),
