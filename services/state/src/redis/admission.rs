@@ -317,16 +317,19 @@ fn bucket(missing: i64) -> Bucket {
 #[async_trait::async_trait]
 impl Admission for RedisAdmission {
     async fn take_tenant(&self, take: &TenantTake) -> Result<TenantGrant, Error> {
+        self.link.closed()?;
         let slots: Vec<_> = take
             .slots
             .iter()
             .map(|slot| (slot_name(slot.scope, &slot.id), Some(slot.limit)))
             .collect();
         let arguments = take_arguments(take.request, 0, take.ttl, false, &slots, &take.buckets);
-        self.tenants.note(take.tenant.as_str()).await;
-        let taken = self
-            .take(&self.tenant_keys(&take.tenant), &arguments)
-            .await?;
+        let keys = self.tenant_keys(&take.tenant);
+        let ((), taken) = tokio::join!(
+            self.tenants.note(take.tenant.as_str()),
+            self.take(&keys, &arguments)
+        );
+        let taken = taken?;
         let outcome = Outcome::of(&taken)?;
         let buckets = outcome.states(&take.buckets);
         Ok(match outcome.kind {
@@ -348,6 +351,7 @@ impl Admission for RedisAdmission {
     }
 
     async fn take_account(&self, take: &AccountTake) -> Result<AccountGrant, Error> {
+        self.link.closed()?;
         let slots = [(slot_name(Scope::Pool, ""), take.limit)];
         let arguments = take_arguments(
             take.request,
@@ -357,10 +361,10 @@ impl Admission for RedisAdmission {
             &slots,
             &take.buckets,
         );
-        self.pools.note(&take.account.to_string()).await;
-        let taken = self
-            .take(&self.pool_keys(&take.account), &arguments)
-            .await?;
+        let keys = self.pool_keys(&take.account);
+        let name = take.account.to_string();
+        let ((), taken) = tokio::join!(self.pools.note(&name), self.take(&keys, &arguments));
+        let taken = taken?;
         let outcome = Outcome::of(&taken)?;
         Ok(match outcome.kind {
             0 => AccountGrant::Granted {

@@ -26,7 +26,7 @@ impl Index {
         }
     }
 
-    /// Adds a name; asks the store only when it is new to this process.
+    /// Adds a name; asks the store only when it is new to this process, and even when the breaker is open.
     pub(crate) async fn note(&self, name: &str) {
         if self.known.read().contains(name) {
             return;
@@ -35,7 +35,7 @@ impl Index {
         arguments.add(name);
         let added = self
             .link
-            .call::<Vec<String>>(&self.link.scripts.index, &[&self.key], &arguments)
+            .call_anyway::<Vec<String>>(&self.link.scripts.index, &[&self.key], &arguments)
             .await;
         if added.is_ok() {
             self.known.write().insert(name.into());

@@ -246,6 +246,7 @@ fn grant_of(answer: &[i64]) -> Result<HoldGrant, Error> {
 #[async_trait::async_trait]
 impl Purses for RedisPurses {
     async fn reserve(&self, take: &HoldTake) -> Result<HoldGrant, Error> {
+        self.link.closed()?;
         let mut arguments = Arguments::default();
         arguments.add(take.request.to_string());
         for purse in &take.takes {
@@ -262,15 +263,13 @@ impl Purses for RedisPurses {
                 .add(purse.want.clamp(0, MAX_HELD))
                 .add(purse.min.clamp(-MAX_HELD, MAX_HELD));
         }
-        self.tenants.note(take.tenant.as_str()).await;
-        let answer: Vec<i64> = self
-            .link
-            .call(
-                &self.link.scripts.reserve,
-                &self.keys(take.tenant.as_str()).all(),
-                &arguments,
-            )
-            .await?;
+        let keys = self.keys(take.tenant.as_str());
+        let all = keys.all();
+        let asking =
+            self.link
+                .call_anyway::<Vec<i64>>(&self.link.scripts.reserve, &all, &arguments);
+        let ((), answer) = tokio::join!(self.tenants.note(take.tenant.as_str()), asking);
+        let answer = answer?;
         grant_of(&answer)
     }
 
