@@ -98,6 +98,7 @@ impl Owners {
                     metrics,
                     database,
                     state: ground.state.clone(),
+                    lease_ttl: settings.state.lease_ttl,
                 };
                 let started =
                     switchboard_scheduler::Component::start(settings.scheduler.clone(), deps).await;

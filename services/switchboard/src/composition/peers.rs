@@ -91,11 +91,13 @@ pub(super) async fn start_forwarder(
         clock: ground.clock.clone(),
         lifecycle,
         metrics,
-        auth: peers.service(Role::Auth, Role::Forwarder)?,
-        scheduler: peers.service(Role::Scheduler, Role::Forwarder)?,
-        credentials: peers.service(Role::TokenRefresh, Role::Forwarder)?,
-        billing: peers.service(Role::Billing, Role::Forwarder)?,
-        journal_dir: ground.dir.journal(),
+        journal: ground.dir.journal(),
+        peers: switchboard_forwarder::Peers {
+            auth: peers.service(Role::Auth, Role::Forwarder)?,
+            scheduler: peers.service(Role::Scheduler, Role::Forwarder)?,
+            credentials: peers.service(Role::TokenRefresh, Role::Forwarder)?,
+            billing: peers.service(Role::Billing, Role::Forwarder)?,
+        },
     };
     switchboard_forwarder::Component::start(ground.settings.forwarder.clone(), deps)
         .await
