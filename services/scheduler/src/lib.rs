@@ -10,13 +10,7 @@
 //!
 //! It does not know callers' keys, money, prompts or credentials, and asks no other service.
 
-#![cfg_attr(
-    test,
-    expect(
-        clippy::unwrap_used,
-        reason = "tests fail by panicking"
-    )
-)]
+#![cfg_attr(test, expect(clippy::unwrap_used, reason = "tests fail by panicking"))]
 
 mod component;
 mod config;

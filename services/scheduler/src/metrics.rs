@@ -72,8 +72,16 @@ impl Counted {
             End::failed,
         ];
         Self {
-            queue_waiters: metrics.register("queue_waiters", "Requests that wait for a slot", Gauge::default()),
-            slots_held: metrics.register("slots_held", "Leases alive, granted by this process", Gauge::default()),
+            queue_waiters: metrics.register(
+                "queue_waiters",
+                "Requests that wait for a slot",
+                Gauge::default(),
+            ),
+            slots_held: metrics.register(
+                "slots_held",
+                "Leases alive, granted by this process",
+                Gauge::default(),
+            ),
             cooldowns_active: metrics.register(
                 "cooldowns_active",
                 "Accounts and targets that rest",
@@ -99,7 +107,8 @@ impl Counted {
             None => self.count(End::granted),
             Some(us) => {
                 self.count(End::queued_granted);
-                self.queue_seconds.observe(std::time::Duration::from_micros(us).as_secs_f64());
+                self.queue_seconds
+                    .observe(std::time::Duration::from_micros(us).as_secs_f64());
             }
         }
     }

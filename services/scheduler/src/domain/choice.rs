@@ -10,7 +10,7 @@ use super::{
     draw::{self, Entry, Policy},
     filter::{self, Ask, Membership, Outcomes},
     known::TargetKnown,
-    score::{self, Facts, Factors, Pool, Weights},
+    score::{self, Factors, Facts, Pool, Weights},
     supply::{Cost, Target},
 };
 
@@ -73,7 +73,11 @@ pub fn choose<'a>(
     let mut considered = Vec::with_capacity(targets.len());
     let mut passing: Vec<(usize, Facts)> = Vec::with_capacity(targets.len());
     for target in targets {
-        let own = if target.known.is_none() { known(target) } else { None };
+        let own = if target.known.is_none() {
+            known(target)
+        } else {
+            None
+        };
         let rests_until_ms = rests_until_ms(target, own.as_deref());
         let outcomes = filter::outcomes(ask, target, rests_until_ms);
         let cost = cost(target);
@@ -131,12 +135,7 @@ fn draw_tier(
     order.extend(entries.into_iter().map(|entry| entry.index));
 }
 
-fn facts(
-    target: &Target,
-    known: Option<&TargetKnown>,
-    cost: Option<Cost>,
-    depth: u64,
-) -> Facts {
+fn facts(target: &Target, known: Option<&TargetKnown>, cost: Option<Cost>, depth: u64) -> Facts {
     let account = &target.account;
     let count = |value: i64| u64::try_from(value).unwrap_or(0);
     Facts {
@@ -175,7 +174,13 @@ mod tests {
     };
 
     fn draw<'a>(ask: &Ask<'a>, seed: u64) -> Choice<'a> {
-        choose(ask, |_| None, |target| target.cost, 2_000, &mut StdRng::seed_from_u64(seed))
+        choose(
+            ask,
+            |_| None,
+            |target| target.cost,
+            2_000,
+            &mut StdRng::seed_from_u64(seed),
+        )
     }
 
     fn names(choice: &Choice<'_>) -> Vec<String> {
@@ -201,8 +206,16 @@ mod tests {
     #[test]
     fn only_what_rests_tells_when_it_may_serve_again() {
         let model = fixture::model(vec![fixture::target("a", 0, 1), fixture::target("b", 0, 1)]);
-        model.targets[0].account.known.rest.hold(61_000, Why::RateLimited, 0);
-        model.targets[1].account.known.rest.hold(31_500, Why::RateLimited, 0);
+        model.targets[0]
+            .account
+            .known
+            .rest
+            .hold(61_000, Why::RateLimited, 0);
+        model.targets[1]
+            .account
+            .known
+            .rest
+            .hold(31_500, Why::RateLimited, 0);
         let choice = draw(&ask(&model), 1);
         assert!(choice.order.is_empty());
         assert_eq!(choice.rested_in_ms(1_000), Some(30_500));
@@ -210,7 +223,10 @@ mod tests {
 
     #[test]
     fn a_loaded_account_is_drawn_less() {
-        let model = fixture::model(vec![fixture::target("busy", 0, 1), fixture::target("idle", 0, 1)]);
+        let model = fixture::model(vec![
+            fixture::target("busy", 0, 1),
+            fixture::target("idle", 0, 1),
+        ]);
         model.targets[0].account.known.set_used(10);
         let first = (0..1_000)
             .filter(|seed| names(&draw(&ask(&model), *seed))[0] == "idle")

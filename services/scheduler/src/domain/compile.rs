@@ -114,7 +114,9 @@ fn account(source: &catalogue::Account, registry: &Registry) -> Account {
             .iter()
             // There the model is a part of the path, which a version does not know.
             .filter(|dialect| **dialect != catalogue::Dialect::GeminiGenerate)
-            .filter_map(|dialect| Some((wire_dialect(*dialect), source.url_for(*dialect, "", false)?)))
+            .filter_map(|dialect| {
+                Some((wire_dialect(*dialect), source.url_for(*dialect, "", false)?))
+            })
             .collect(),
         allow_private_address: source.allow_private_address,
         credential: credential(source),
@@ -166,7 +168,11 @@ fn cost_of(
     upstream_model: &str,
     public_model: &str,
 ) -> Option<Cost> {
-    let find = |subject: &str| costs.get(&(account.clone(), ModelName::from(subject))).copied();
+    let find = |subject: &str| {
+        costs
+            .get(&(account.clone(), ModelName::from(subject)))
+            .copied()
+    };
     find(upstream_model).or_else(|| find(&format!("{upstream_model}@{public_model}")))
 }
 
@@ -195,8 +201,15 @@ fn model(
                 .map(|model| (account.name.clone(), model.clone()));
             Some(Target {
                 account: Arc::clone(account),
-                known: key.as_ref().map(|(account, model)| registry.target(account, model)),
-                cost: cost_of(costs, &account.name, target.upstream_model(&source.name), &source.name),
+                known: key
+                    .as_ref()
+                    .map(|(account, model)| registry.target(account, model)),
+                cost: cost_of(
+                    costs,
+                    &account.name,
+                    target.upstream_model(&source.name),
+                    &source.name,
+                ),
                 upstream_model,
                 tier: target.tier,
                 weight: target.weight,
@@ -208,7 +221,11 @@ fn model(
         name: source.name.as_str().into(),
         active: source.status == catalogue::ModelStatus::Active,
         capabilities: source.capabilities.as_ref().map(|capabilities| {
-            Capabilities(capabilities.iter().fold(0, |all, one| all | capability(*one).0))
+            Capabilities(
+                capabilities
+                    .iter()
+                    .fold(0, |all, one| all | capability(*one).0),
+            )
         }),
         targets,
         limits: source.limits.as_ref().map(ceilings).unwrap_or_default(),
@@ -329,7 +346,9 @@ fn public_model(model: &catalogue::Model, document: &Document, created: i64) -> 
             .flat_map(|list| list.prices.keys())
             .filter_map(|name| Some((name.clone(), priced(name)?)))
             .collect(),
-        commit_after_ms: effective.commit_after.map(|after| millis(Duration::from(after))),
+        commit_after_ms: effective
+            .commit_after
+            .map(|after| millis(Duration::from(after))),
         total_timeout_ms: millis(Duration::from(effective.timeouts.total)),
         write_timeout_ms: millis(Duration::from(effective.timeouts.write)),
         max_attempts: effective.max_attempts,
@@ -368,7 +387,11 @@ groups:
             version,
             kind: kind.to_owned(),
             subject: subject.to_owned(),
-            rates: Some(Rates { input: Some(10), output: Some(20), ..Rates::default() }),
+            rates: Some(Rates {
+                input: Some(10),
+                output: Some(20),
+                ..Rates::default()
+            }),
         }
     }
 
@@ -390,8 +413,14 @@ groups:
         let model = &supply.models["m"];
         assert_eq!(model.queue, None);
         let first = &model.targets[0];
-        assert_eq!((first.account.name.as_str(), first.tier, first.weight), ("a", 0, 80));
-        assert_eq!(first.cost.map(|cost| (cost.version, cost.unit_nanos)), Some((3, 30)));
+        assert_eq!(
+            (first.account.name.as_str(), first.tier, first.weight),
+            ("a", 0, 80)
+        );
+        assert_eq!(
+            first.cost.map(|cost| (cost.version, cost.unit_nanos)),
+            Some((3, 30))
+        );
         assert_eq!(first.account.concurrency, Some(7));
         assert_eq!(first.account.cooldown_max, Duration::ZERO);
         assert_eq!(
@@ -404,7 +433,10 @@ groups:
         );
         let second = &model.targets[1].account;
         assert_eq!(second.credential, None);
-        assert_eq!(second.urls[&Dialect::OpenaiChat], "http://127.0.0.1:1/v1/chat/completions");
+        assert_eq!(
+            second.urls[&Dialect::OpenaiChat],
+            "http://127.0.0.1:1/v1/chat/completions"
+        );
         assert_eq!(supply.groups["g"].policy, Policy::PowerOfTwo);
         assert_eq!(supply.models_of["a"].len(), 2);
     }
@@ -414,7 +446,12 @@ groups:
         let supply = supply();
         let target = &supply.models["gpt-*"].targets[0];
         assert_eq!(target.upstream_model("gpt-4o"), "gpt-4o");
-        assert_eq!(supply.cost(target, &"gpt-4o".into()).map(|cost| cost.version), Some(4));
+        assert_eq!(
+            supply
+                .cost(target, &"gpt-4o".into())
+                .map(|cost| cost.version),
+            Some(4)
+        );
         assert_eq!(supply.cost(target, &"gpt-5".into()), None);
         let models = &supply.announced.models;
         let by_name = |name| models.iter().find(|model| model.name == name).unwrap();

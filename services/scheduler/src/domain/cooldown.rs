@@ -119,22 +119,41 @@ mod tests {
     #[test]
     fn a_429_rests_as_long_as_it_says_else_from_five_seconds_doubling() {
         let limited = Why::RateLimited;
-        assert_eq!(rest(Failed::RateLimited, Some(60_000)), Some((60, None, limited)));
-        assert_eq!(rest(Failed::RateLimited, None), Some((5, Some(600), limited)));
-        assert_eq!(rest(Failed::RateLimited, Some(7_200_000)), Some((600, None, limited)));
+        assert_eq!(
+            rest(Failed::RateLimited, Some(60_000)),
+            Some((60, None, limited))
+        );
+        assert_eq!(
+            rest(Failed::RateLimited, None),
+            Some((5, Some(600), limited))
+        );
+        assert_eq!(
+            rest(Failed::RateLimited, Some(7_200_000)),
+            Some((600, None, limited))
+        );
     }
 
     #[test]
     fn a_refused_credential_backs_off_and_an_overloaded_upstream_rests_thirty_seconds() {
-        assert_eq!(rest(Failed::Credential, None), Some((30, Some(600), Why::Credential)));
-        assert_eq!(rest(Failed::Overloaded, None), Some((30, None, Why::Overloaded)));
+        assert_eq!(
+            rest(Failed::Credential, None),
+            Some((30, Some(600), Why::Credential))
+        );
+        assert_eq!(
+            rest(Failed::Overloaded, None),
+            Some((30, None, Why::Overloaded))
+        );
         assert_eq!(rest(Failed::Quota, None), Some((60, Some(600), Why::Quota)));
     }
 
     #[test]
     fn the_last_account_left_rests_no_longer_than_the_cap() {
         let cap = Duration::from_secs(60);
-        let told = hold(&failed(Failed::RateLimited, Blame::Account, Some(500_000)), MAX).unwrap();
+        let told = hold(
+            &failed(Failed::RateLimited, Blame::Account, Some(500_000)),
+            MAX,
+        )
+        .unwrap();
         assert_eq!(capped(told, cap).length, cap);
         let own = hold(&failed(Failed::RateLimited, Blame::Account, None), MAX).unwrap();
         assert_eq!(capped(own, cap).length, Duration::from_secs(5));
@@ -152,9 +171,8 @@ mod tests {
 
     #[test]
     fn blame_decides_who_rests() {
-        let scope = |blame| {
-            hold(&failed(Failed::RateLimited, blame, None), MAX).map(|hold| hold.scope)
-        };
+        let scope =
+            |blame| hold(&failed(Failed::RateLimited, blame, None), MAX).map(|hold| hold.scope);
         assert_eq!(scope(Blame::Account), Some(Scope::Account));
         assert_eq!(scope(Blame::Model), Some(Scope::Target));
         assert_eq!(scope(Blame::Request), None);
@@ -171,7 +189,10 @@ mod tests {
             ..outcome
         };
         assert_eq!(left.health(), None);
-        let served = Outcome { status: 200, ..left };
+        let served = Outcome {
+            status: 200,
+            ..left
+        };
         assert_eq!(served.health(), Some(true));
     }
 

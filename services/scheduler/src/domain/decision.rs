@@ -104,7 +104,11 @@ fn filters(text: &mut String, one: &Considered<'_>, ask: &Ask<'_>) {
     for (at, filter) in Filter::ALL.into_iter().enumerate() {
         let pass = one.outcomes.passed(filter);
         let comma = if at == 0 { "" } else { "," };
-        let _ = write!(text, r#"{comma}{{"filter":"{}","pass":{pass}"#, filter.name());
+        let _ = write!(
+            text,
+            r#"{comma}{{"filter":"{}","pass":{pass}"#,
+            filter.name()
+        );
         if !pass {
             text.push_str(r#","detail":"#);
             quoted(
@@ -124,7 +128,10 @@ fn filters(text: &mut String, one: &Considered<'_>, ask: &Ask<'_>) {
 /// A JSON string.
 fn quoted(text: &mut String, value: &str) {
     text.push('"');
-    if value.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+    if value
+        .bytes()
+        .all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
+    {
         text.push_str(value);
     } else {
         for character in value.chars() {
@@ -160,7 +167,11 @@ mod tests {
             fixture::target("good", 0, 3),
             fixture::target("later", 1, 1),
         ]);
-        model.targets[0].account.known.rest.hold(4_200, Why::RateLimited, 0);
+        model.targets[0]
+            .account
+            .known
+            .rest
+            .hold(4_200, Why::RateLimited, 0);
         let ask = ask(&model);
         let mut choice = choose(&ask, |_| None, |_| None, 10, &mut StdRng::seed_from_u64(1));
         choice.considered[1].full = true;
@@ -170,14 +181,29 @@ mod tests {
         assert_eq!(value["policy"], "weighted_score");
         assert_eq!(value["queuedMs"], "7");
         let targets = value["targets"].as_array().unwrap();
-        let accounts: Vec<_> = targets.iter().map(|t| t["account"].as_str().unwrap()).collect();
+        let accounts: Vec<_> = targets
+            .iter()
+            .map(|t| t["account"].as_str().unwrap())
+            .collect();
         assert_eq!(accounts, ["good", "later", "cold \"one\""]);
         for target in targets {
-            let names: Vec<_> = target["filters"].as_array().unwrap().iter()
-                .map(|f| f["filter"].as_str().unwrap()).collect();
+            let names: Vec<_> = target["filters"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|f| f["filter"].as_str().unwrap())
+                .collect();
             assert_eq!(
                 names,
-                ["group", "model", "capability", "dialect", "enabled", "weight", "cooldown"]
+                [
+                    "group",
+                    "model",
+                    "capability",
+                    "dialect",
+                    "enabled",
+                    "weight",
+                    "cooldown"
+                ]
             );
         }
         assert_eq!(targets[0]["drawn"], 0);
@@ -192,7 +218,11 @@ mod tests {
 
     #[test]
     fn a_thousand_targets_do_not_make_a_row_of_a_megabyte() {
-        let model = fixture::model((0..1_000).map(|n| fixture::target(&n.to_string(), 0, 1)).collect());
+        let model = fixture::model(
+            (0..1_000)
+                .map(|n| fixture::target(&n.to_string(), 0, 1))
+                .collect(),
+        );
         let ask = ask(&model);
         let choice = choose(&ask, |_| None, |_| None, 10, &mut StdRng::seed_from_u64(1));
         assert!(json(1, &choice, &ask, "m", 0).len() < 64 * 1_024);

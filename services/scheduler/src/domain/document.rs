@@ -108,14 +108,29 @@ impl Document {
                 }
             };
         }
-        keep(&self.catalogue.accounts, &mut incoming.accounts, |a| a.name.clone(), |a| {
-            a.status = AccountStatus::Disabled;
-        });
-        keep(&self.catalogue.models, &mut incoming.models, |m| m.name.clone(), |m| {
-            m.status = ModelStatus::Disabled;
-        });
+        keep(
+            &self.catalogue.accounts,
+            &mut incoming.accounts,
+            |a| a.name.clone(),
+            |a| {
+                a.status = AccountStatus::Disabled;
+            },
+        );
+        keep(
+            &self.catalogue.models,
+            &mut incoming.models,
+            |m| m.name.clone(),
+            |m| {
+                m.status = ModelStatus::Disabled;
+            },
+        );
         let named: BTreeSet<_> = incoming.groups.iter().map(|g| g.name.clone()).collect();
-        keep(&self.catalogue.groups, &mut incoming.groups, |g| g.name.clone(), |_| ());
+        keep(
+            &self.catalogue.groups,
+            &mut incoming.groups,
+            |g| g.name.clone(),
+            |_| (),
+        );
         next.retired_groups = incoming
             .groups
             .iter()
@@ -133,7 +148,8 @@ impl Document {
             .into_iter()
             .map(|change| {
                 let disabled = change.fields.iter().any(|field| {
-                    field.path == "status" && field.new.as_deref().is_some_and(|s| s.contains("disabled"))
+                    field.path == "status"
+                        && field.new.as_deref().is_some_and(|s| s.contains("disabled"))
                 });
                 let detail: Vec<String> = change
                     .fields
@@ -232,17 +248,24 @@ fn sheets(
 /// The references that a version needs; the file's own mistakes were told with their lines before.
 fn check(catalogue: &Catalogue) -> Result<(), Invalid> {
     let accounts: BTreeSet<&str> = catalogue.accounts.iter().map(|a| a.name.as_str()).collect();
-    unique("accounts", catalogue.accounts.iter().map(|a| a.name.as_str()))?;
+    unique(
+        "accounts",
+        catalogue.accounts.iter().map(|a| a.name.as_str()),
+    )?;
     unique("models", catalogue.models.iter().map(|m| m.name.as_str()))?;
     unique("groups", catalogue.groups.iter().map(|g| g.name.as_str()))?;
     for model in &catalogue.models {
         for target in &model.targets {
-            known(&accounts, &target.account, || format!("model `{}`: targets", model.name))?;
+            known(&accounts, &target.account, || {
+                format!("model `{}`: targets", model.name)
+            })?;
         }
     }
     for group in &catalogue.groups {
         for account in group.accounts.iter().flatten() {
-            known(&accounts, account, || format!("group `{}`: accounts", group.name))?;
+            known(&accounts, account, || {
+                format!("group `{}`: accounts", group.name)
+            })?;
         }
     }
     Ok(())
@@ -258,15 +281,14 @@ fn unique<'a>(section: &str, names: impl Iterator<Item = &'a str>) -> Result<(),
     Ok(())
 }
 
-fn known(
-    accounts: &BTreeSet<&str>,
-    name: &str,
-    place: impl Fn() -> String,
-) -> Result<(), Invalid> {
+fn known(accounts: &BTreeSet<&str>, name: &str, place: impl Fn() -> String) -> Result<(), Invalid> {
     if accounts.contains(name) {
         Ok(())
     } else {
-        Err(Invalid(format!("{}: there is no account `{name}`", place())))
+        Err(Invalid(format!(
+            "{}: there is no account `{name}`",
+            place()
+        )))
     }
 }
 
@@ -275,7 +297,9 @@ mod tests {
     use super::*;
 
     fn catalogue(text: &str) -> Catalogue {
-        switchboard_catalogue::parse(text, "test.yaml").unwrap().catalogue
+        switchboard_catalogue::parse(text, "test.yaml")
+            .unwrap()
+            .catalogue
     }
 
     const TWO: &str = r"
@@ -305,7 +329,13 @@ groups:
         let first = Document::default().apply(catalogue(TWO), &[]).unwrap();
         let second = first.apply(catalogue(ONE), &[]).unwrap();
         let status = |document: &Document, name: &str| {
-            document.catalogue.accounts.iter().find(|a| a.name == name).unwrap().status
+            document
+                .catalogue
+                .accounts
+                .iter()
+                .find(|a| a.name == name)
+                .unwrap()
+                .status
         };
         assert_eq!(status(&second, "a"), AccountStatus::Active);
         assert_eq!(status(&second, "b"), AccountStatus::Disabled);
@@ -321,8 +351,18 @@ groups:
             ("disable", "model", "n"),
             ("disable", "group", "h"),
         ];
-        assert_eq!(kinds, expected.map(|(k, s, n)| (k, s.to_owned(), n.to_owned())));
-        assert_eq!(second.apply(catalogue(TWO), &[]).unwrap().retired_groups.len(), 0);
+        assert_eq!(
+            kinds,
+            expected.map(|(k, s, n)| (k, s.to_owned(), n.to_owned()))
+        );
+        assert_eq!(
+            second
+                .apply(catalogue(TWO), &[])
+                .unwrap()
+                .retired_groups
+                .len(),
+            0
+        );
     }
 
     #[test]
@@ -341,7 +381,11 @@ groups:
             version: 7,
             kind: "cost".to_owned(),
             subject: "a/x".to_owned(),
-            rates: Some(Rates { input: Some(5), output: Some(6), ..Rates::default() }),
+            rates: Some(Rates {
+                input: Some(5),
+                output: Some(6),
+                ..Rates::default()
+            }),
         };
         let document = Document::default().apply(catalogue(TWO), &[sheet]).unwrap();
         let text = serde_json::to_string(&document).unwrap();

@@ -59,7 +59,10 @@ pub fn order(policy: Policy, entries: &mut [Entry], rng: &mut impl Rng) {
 fn weighted_score(entries: &mut [Entry], rng: &mut impl Rng) {
     let best = entries.iter().map(|e| e.score).fold(0.0, f64::max);
     let leveled = |score: f64| if best - score <= AS_GOOD { best } else { score };
-    let lowest = entries.iter().map(|e| leveled(e.score)).fold(best, f64::min);
+    let lowest = entries
+        .iter()
+        .map(|e| leveled(e.score))
+        .fold(best, f64::min);
     by_weight(entries, rng, |entry| {
         f64::from(entry.weight) * (leveled(entry.score) - lowest + FLOOR)
     });
@@ -73,7 +76,9 @@ fn power_of_two(entries: &mut [Entry], rng: &mut impl Rng) {
         };
         let first = pick(rest, rng);
         rest.swap(0, first);
-        let Some(others) = rest.get_mut(1..) else { return };
+        let Some(others) = rest.get_mut(1..) else {
+            return;
+        };
         let second = 1 + pick(others, rng);
         if let (Some(one), Some(two)) = (rest.first(), rest.get(second))
             && loses(one, two)
@@ -187,7 +192,13 @@ mod tests {
     fn of_two_the_better_one_wins_unless_it_is_hot() {
         let better = [entry(0, 1, 0.9), entry(1, 1, 0.4)];
         assert!(near(&shares(Policy::PowerOfTwo, &better), &[100.0, 0.0]));
-        let hot = [Entry { hot: true, ..better[0] }, better[1]];
+        let hot = [
+            Entry {
+                hot: true,
+                ..better[0]
+            },
+            better[1],
+        ];
         assert!(near(&shares(Policy::PowerOfTwo, &hot), &[0.0, 100.0]));
     }
 
@@ -196,7 +207,10 @@ mod tests {
         // The best one wins each pair it is in: 1 − P(neither of two draws is it) = 1 − ⅔·½ = ⅔.
         let entries = [entry(0, 1, 0.9), entry(1, 1, 0.5), entry(2, 1, 0.4)];
         let shares = shares(Policy::PowerOfTwo, &entries);
-        assert!(near(&shares, &[200.0 / 3.0, 100.0 / 3.0, 0.0]), "{shares:?}");
+        assert!(
+            near(&shares, &[200.0 / 3.0, 100.0 / 3.0, 0.0]),
+            "{shares:?}"
+        );
     }
 
     proptest! {

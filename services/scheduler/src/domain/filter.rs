@@ -187,11 +187,14 @@ pub fn detail(filter: Filter, ask: &Ask<'_>, target: &Target, rests_until_ms: i6
         },
         Filter::Weight => "weight 0".to_owned(),
         Filter::Cooldown => {
-            let why = [Some(&target.account.known.rest), target.known.as_ref().map(|k| &k.rest)]
-                .into_iter()
-                .flatten()
-                .max_by_key(|rest| rest.until_ms())
-                .and_then(|rest| rest.why());
+            let why = [
+                Some(&target.account.known.rest),
+                target.known.as_ref().map(|k| &k.rest),
+            ]
+            .into_iter()
+            .flatten()
+            .max_by_key(|rest| rest.until_ms())
+            .and_then(|rest| rest.why());
             let left = u64::try_from(rests_until_ms - ask.now_ms).unwrap_or(0);
             format!(
                 "{} for {} s more",
@@ -232,7 +235,11 @@ mod tests {
         account.status = AccountStatus::Draining;
         let mut model = fixture::model(vec![fixture::target_of(account, 0, 0)]);
         model.capabilities = Some(Capabilities(0b01));
-        model.targets[0].account.known.rest.hold(5_000, Why::Overloaded, 0);
+        model.targets[0]
+            .account
+            .known
+            .rest
+            .hold(5_000, Why::Overloaded, 0);
         let group = fixture::group(Some(&["b"]));
         let ask = Ask {
             group: Membership::Of(&group),
@@ -244,7 +251,14 @@ mod tests {
         let target = &model.targets[0];
         assert_eq!(
             failed(&ask, target),
-            ["group", "capability", "dialect", "enabled", "weight", "cooldown"]
+            [
+                "group",
+                "capability",
+                "dialect",
+                "enabled",
+                "weight",
+                "cooldown"
+            ]
         );
         assert_eq!(detail(Filter::Enabled, &ask, target, 5_000), "draining");
         assert_eq!(
@@ -257,8 +271,22 @@ mod tests {
     fn a_rest_is_over_at_its_end() {
         let model = fixture::model(vec![fixture::target("a", 0, 1)]);
         let target = &model.targets[0];
-        target.known.as_ref().unwrap().rest.hold(5_000, Why::RateLimited, 0);
-        let at = |now_ms| outcomes(&Ask { now_ms, ..ask(&model) }, target, rests_until_ms(target, None));
+        target
+            .known
+            .as_ref()
+            .unwrap()
+            .rest
+            .hold(5_000, Why::RateLimited, 0);
+        let at = |now_ms| {
+            outcomes(
+                &Ask {
+                    now_ms,
+                    ..ask(&model)
+                },
+                target,
+                rests_until_ms(target, None),
+            )
+        };
         assert!(at(4_999).only_rests());
         assert!(at(5_000).pass());
     }

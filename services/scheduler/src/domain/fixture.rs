@@ -11,8 +11,8 @@ use super::{
     limits::Ceilings,
     score::Weights,
     supply::{
-        Account, AccountStatus, AttemptTimeouts, Capabilities, DialectSet, Group, Model,
-        QueueRule, Target,
+        Account, AccountStatus, AttemptTimeouts, Capabilities, DialectSet, Group, Model, QueueRule,
+        Target,
     },
 };
 

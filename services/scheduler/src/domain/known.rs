@@ -215,7 +215,11 @@ impl Registry {
 
     /// A target's cell, if there is one.
     #[must_use]
-    pub fn find_target(&self, account: &AccountName, model: &ModelName) -> Option<Arc<TargetKnown>> {
+    pub fn find_target(
+        &self,
+        account: &AccountName,
+        model: &ModelName,
+    ) -> Option<Arc<TargetKnown>> {
         let key = (account.clone(), model.clone());
         self.targets.get(&key).map(|cell| Arc::clone(&cell))
     }

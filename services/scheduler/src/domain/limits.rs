@@ -162,13 +162,37 @@ impl Needs {
         let burst = |per_second: u64| ceilings.burst.unwrap_or(per_second).max(1);
         if let Some(limit) = ceilings.requests_per_second {
             let per_minute = limit.saturating_mul(60);
-            self.bucket(level, id, Rate::RequestsPerSecond, limit, per_minute, burst(limit), 1);
+            self.bucket(
+                level,
+                id,
+                Rate::RequestsPerSecond,
+                limit,
+                per_minute,
+                burst(limit),
+                1,
+            );
         }
         if let Some(limit) = ceilings.requests_per_minute {
-            self.bucket(level, id, Rate::RequestsPerMinute, limit, limit, burst(limit / 60), 1);
+            self.bucket(
+                level,
+                id,
+                Rate::RequestsPerMinute,
+                limit,
+                limit,
+                burst(limit / 60),
+                1,
+            );
         }
         if let Some(limit) = ceilings.tokens_per_minute {
-            self.bucket(level, id, Rate::TokensPerMinute, limit, limit, limit.max(1), tokens.max(1));
+            self.bucket(
+                level,
+                id,
+                Rate::TokensPerMinute,
+                limit,
+                limit,
+                limit.max(1),
+                tokens.max(1),
+            );
         }
     }
 
@@ -229,7 +253,10 @@ mod tests {
         let mut needs = Needs::default();
         needs.add(Level::Key, "k1", &ALL, 250);
         assert_eq!(needs.slots.len(), 1);
-        assert_eq!((needs.slots[0].scope, needs.slots[0].limit), (Scope::Key, 3));
+        assert_eq!(
+            (needs.slots[0].scope, needs.slots[0].limit),
+            (Scope::Key, 3)
+        );
         let shape: Vec<_> = needs
             .buckets
             .iter()

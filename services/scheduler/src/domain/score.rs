@@ -87,7 +87,10 @@ impl Pool {
     /// The pool of these targets.
     #[must_use]
     pub fn of<'a>(facts: impl Iterator<Item = &'a Facts> + Clone) -> Self {
-        let mut known: Vec<u64> = facts.clone().filter_map(|fact| fact.first_token_us).collect();
+        let mut known: Vec<u64> = facts
+            .clone()
+            .filter_map(|fact| fact.first_token_us)
+            .collect();
         let median_first_token_us = if known.is_empty() {
             None
         } else {
@@ -157,7 +160,10 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if part >= whole {
         return 1.0;
     }
-    #[expect(clippy::cast_precision_loss, reason = "a ratio needs no exact integers")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a ratio needs no exact integers"
+    )]
     let ratio = part as f64 / whole as f64;
     ratio
 }

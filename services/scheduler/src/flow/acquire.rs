@@ -299,7 +299,11 @@ impl<'a> Call<'a> {
             let marks = ticket.accounts().iter().take(MARKED).map(|account| async {
                 let pool = Pool::Account(account.name.clone());
                 // Without its mark a newcomer may overtake; nothing else is lost.
-                let _ = self.core.admission.mark_waiters(&pool, self.core.config.waiter_mark).await;
+                let _ = self
+                    .core
+                    .admission
+                    .mark_waiters(&pool, self.core.config.waiter_mark)
+                    .await;
             });
             futures_util::future::join_all(marks).await;
         }
@@ -396,23 +400,33 @@ impl<'a> Call<'a> {
     ) -> Result<Result<usize, u64>, Failure> {
         let mut soonest = u64::MAX;
         for (place, index) in choice.order.iter().enumerate().take(self.core.config.tries) {
-            let Some(one) = choice.considered.get_mut(*index) else { continue };
+            let Some(one) = choice.considered.get_mut(*index) else {
+                continue;
+            };
             let account = &one.target.account;
-            let take = self
-                .core
-                .account_take(account, self.request, FIRST, self.asked.estimated_tokens, newcomer);
+            let take = self.core.account_take(
+                account,
+                self.request,
+                FIRST,
+                self.asked.estimated_tokens,
+                newcomer,
+            );
             undo.pool(take.account.clone(), self.request, FIRST);
             let grant = self.core.admission.take_account(&take).await;
             match grant.map_err(Error::from)? {
                 AccountGrant::Granted { used, .. } => {
-                    account.known.set_used(i64::try_from(used).unwrap_or(i64::MAX));
+                    account
+                        .known
+                        .set_used(i64::try_from(used).unwrap_or(i64::MAX));
                     return Ok(Ok(place));
                 }
                 AccountGrant::Full {
                     used,
                     retry_after_ms,
                 } => {
-                    account.known.set_used(i64::try_from(used).unwrap_or(i64::MAX));
+                    account
+                        .known
+                        .set_used(i64::try_from(used).unwrap_or(i64::MAX));
                     soonest = soonest.min(retry_after_ms);
                 }
                 AccountGrant::RateLimited { retry_after_ms, .. } => {
@@ -520,7 +534,9 @@ impl<'a> Call<'a> {
                 let line = self.limit_line(*level, &slot.id);
                 Ok(self.wait_for(choice, line, retry_after_ms))
             }
-            (LimitKind::Bucket, _, Some(label)) => Err(refusal::rate_limited(label, retry_after_ms)),
+            (LimitKind::Bucket, _, Some(label)) => {
+                Err(refusal::rate_limited(label, retry_after_ms))
+            }
             _ => Err(Failure::internal()),
         }
     }
@@ -541,7 +557,6 @@ impl<'a> Call<'a> {
         };
         let has = |level| self.levels.contains(&level);
         Held {
-            tenant: text(|demand| &demand.tenant),
             lease: Renewal {
                 account: target.map_or_else(String::new, |t| t.account.name.to_string()),
                 attempt: FIRST,
@@ -598,7 +613,10 @@ impl<'a> Call<'a> {
                 && target.upstream_model(&self.asked.public_model) == held.upstream_model
         };
         let index = choice.considered.iter().position(|one| same(one.target));
-        let place = match (index, index.and_then(|i| choice.order.iter().position(|o| *o == i))) {
+        let place = match (
+            index,
+            index.and_then(|i| choice.order.iter().position(|o| *o == i)),
+        ) {
             (_, Some(place)) => place,
             (Some(index), None) => {
                 choice.order.insert(0, index);
@@ -619,10 +637,8 @@ impl<'a> Call<'a> {
     /// The candidates in order, as many as are told, and the place of the granted one among them.
     fn candidates(&self, choice: &Choice<'_>, granted: usize) -> (Vec<Candidate>, u32) {
         let most = self.core.config.candidates;
-        let (mut told, mut place): (Vec<usize>, usize) = (
-            choice.order.iter().copied().take(most).collect(),
-            granted,
-        );
+        let (mut told, mut place): (Vec<usize>, usize) =
+            (choice.order.iter().copied().take(most).collect(), granted);
         if granted >= most
             && let (Some(index), Some(last)) = (choice.order.get(granted), told.last_mut())
         {
@@ -649,10 +665,13 @@ impl<'a> Call<'a> {
             provider: account.provider.to_owned(),
             url: account.urls.get(&dialect).cloned().unwrap_or_default(),
             allow_private_address: account.allow_private_address,
-            credential: account.credential.as_ref().map(|(name, format)| CredentialHeader {
-                name: name.clone(),
-                format: format.clone(),
-            }),
+            credential: account
+                .credential
+                .as_ref()
+                .map(|(name, format)| CredentialHeader {
+                    name: name.clone(),
+                    format: format.clone(),
+                }),
             connect_timeout_ms: millis(timeouts.connect),
             first_byte_timeout_ms: millis(timeouts.first_byte),
             idle_timeout_ms: millis(timeouts.idle),

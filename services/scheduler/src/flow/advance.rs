@@ -37,7 +37,9 @@ impl Core {
         let request = RequestId::from_str(&asked.request_id)
             .map_err(|_| refusal::invalid("request_id", "a UUID"))?;
         let held = self.table.get(request);
-        if let Some(held) = held.as_ref().filter(|held| held.lease.attempt == asked.attempt)
+        if let Some(held) = held
+            .as_ref()
+            .filter(|held| held.lease.attempt == asked.attempt)
             && let Some(answer) = again(asked, held)
         {
             return Ok(answer);
@@ -61,17 +63,22 @@ impl Core {
         let public_model = ModelName::from(asked.public_model.as_str());
         let tokens = held.as_ref().map_or(1, |held| held.tokens);
         let mut retry_after_ms: Option<u64> = None;
-        let mut later = |ms: u64| retry_after_ms = Some(retry_after_ms.map_or(ms, |least| least.min(ms)));
+        let mut later =
+            |ms: u64| retry_after_ms = Some(retry_after_ms.map_or(ms, |least| least.min(ms)));
         let mut undo = Undo::new(self);
         for (place, left) in asked.left.iter().enumerate() {
             let same = |target: &&Target| {
                 target.account.name.as_str() == left.account
                     && target.upstream_model(&asked.public_model) == left.upstream_model
             };
-            let Some(target) = model.targets.iter().find(same) else { continue };
+            let Some(target) = model.targets.iter().find(same) else {
+                continue;
+            };
             let known = match &target.known {
                 Some(_) => None,
-                None => self.registry.find_target(&target.account.name, &public_model),
+                None => self
+                    .registry
+                    .find_target(&target.account.name, &public_model),
             };
             let rests = rests_until_ms(target, known.as_deref());
             let outcomes = filter::outcomes(&ask, target, rests);
@@ -83,9 +90,17 @@ impl Core {
             }
             let take = self.account_take(&target.account, request, asked.attempt, tokens, false);
             undo.pool(take.account.clone(), request, asked.attempt);
-            match self.admission.take_account(&take).await.map_err(Error::from)? {
+            match self
+                .admission
+                .take_account(&take)
+                .await
+                .map_err(Error::from)?
+            {
                 AccountGrant::Granted { used, .. } => {
-                    target.account.known.set_used(i64::try_from(used).unwrap_or(i64::MAX));
+                    target
+                        .account
+                        .known
+                        .set_used(i64::try_from(used).unwrap_or(i64::MAX));
                     undo.keep();
                     let lease = self.moved(request, asked, held, target).await;
                     return Ok(AdvanceResponse {
@@ -126,7 +141,6 @@ impl Core {
             .map_or(asked.attempt.saturating_sub(1), |held| held.lease.attempt);
         let known_here = held.is_some();
         let mut now = held.unwrap_or_else(|| Held {
-            tenant: asked.tenant.clone(),
             // Taken through another process, which knows what else it holds; the forwarder renews with what it was told there.
             lease: Renewal::default(),
             upstream_model: String::new(),

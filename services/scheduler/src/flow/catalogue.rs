@@ -147,7 +147,11 @@ impl Catalogue {
         if before.version > 0 {
             self.keep(before);
         }
-        tracing::info!(version, models = supply.models.len(), "catalogue version in use");
+        tracing::info!(
+            version,
+            models = supply.models.len(),
+            "catalogue version in use"
+        );
         self.counted
             .catalogue_version
             .set(i64::try_from(version).unwrap_or(i64::MAX));
@@ -225,14 +229,19 @@ impl Catalogue {
     ///
     /// # Errors
     /// There is no such version, or the database's. Then nothing was changed.
-    pub async fn rollback(&self, actor: &Actor, version: u64) -> Result<(Vec<Planned>, u64), Error> {
+    pub async fn rollback(
+        &self,
+        actor: &Actor,
+        version: u64,
+    ) -> Result<(Vec<Planned>, u64), Error> {
         let stored = self
             .versions
             .get(version)
             .await?
             .ok_or(Error::NoVersion(version))?;
         let document = read(&stored)?;
-        self.change(actor, "roll back catalogue", |_, _| Ok(document)).await
+        self.change(actor, "roll back catalogue", |_, _| Ok(document))
+            .await
     }
 
     async fn change(
@@ -253,10 +262,16 @@ impl Catalogue {
                     return Ok::<_, Error>(None);
                 }
                 planned = current.plan(&next);
-                let document = serde_json::to_string(&next)
-                    .map_err(|source| Error::Unreadable { version: before + 1, source })?;
+                let document =
+                    serde_json::to_string(&next).map_err(|source| Error::Unreadable {
+                        version: before + 1,
+                        source,
+                    })?;
                 let diff: Vec<String> = planned.iter().map(Planned::to_string).collect();
-                Ok(Some(Next { document, diff: diff.join("\n") }))
+                Ok(Some(Next {
+                    document,
+                    diff: diff.join("\n"),
+                }))
             })
             .await?;
         let Some(stored) = stored else {

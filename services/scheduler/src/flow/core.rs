@@ -51,20 +51,32 @@ impl Core {
         let killed = lifecycle.killed();
         let core = Arc::clone(self);
         let end = stopping.clone();
-        run("catalogue tail", Box::pin(async move {
-            tokio::select! { () = core.catalogue.tail() => {}, () = end.cancelled() => {} }
-        }));
+        run(
+            "catalogue tail",
+            Box::pin(async move {
+                tokio::select! { () = core.catalogue.tail() => {}, () = end.cancelled() => {} }
+            }),
+        );
         let core = Arc::clone(self);
         let end = stopping.clone();
-        run("health refresh", Box::pin(async move {
-            tokio::select! { () = core.refresh_health() => {}, () = end.cancelled() => {} }
-        }));
+        run(
+            "health refresh",
+            Box::pin(async move {
+                tokio::select! { () = core.refresh_health() => {}, () = end.cancelled() => {} }
+            }),
+        );
         let core = Arc::clone(self);
         let end = stopping.clone();
-        run("release hints", Box::pin(async move {
-            tokio::select! { () = core.hear_hints() => {}, () = end.cancelled() => {} }
-        }));
+        run(
+            "release hints",
+            Box::pin(async move {
+                tokio::select! { () = core.hear_hints() => {}, () = end.cancelled() => {} }
+            }),
+        );
         let core = Arc::clone(self);
-        run("returns", Box::pin(async move { core.give_returns(&stopping, &killed).await }));
+        run(
+            "returns",
+            Box::pin(async move { core.give_returns(&stopping, &killed).await }),
+        );
     }
 }

@@ -1,6 +1,10 @@
 //! What attempts teach: averages in batches, cooldowns at once; and the refresh that brings what others learnt (SCHED-5).
 
-use std::{collections::HashMap, sync::Arc, sync::atomic::{AtomicU64, Ordering}};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use parking_lot::Mutex;
 use switchboard_common::ids::{AccountName, ModelName};
@@ -42,11 +46,15 @@ impl Observed {
         if !all.contains_key(account) {
             all.insert(account.into(), HashMap::new());
         }
-        let Some(models) = all.get_mut(account) else { return };
+        let Some(models) = all.get_mut(account) else {
+            return;
+        };
         if !models.contains_key(model) {
             models.insert(model.into(), Seen::default());
         }
-        let Some(seen) = models.get_mut(model) else { return };
+        let Some(seen) = models.get_mut(model) else {
+            return;
+        };
         if ok {
             seen.ok += 1;
         } else {
@@ -81,13 +89,18 @@ impl Core {
     /// Takes in what an attempt taught: its health with the next refresh, a cooldown at once.
     pub async fn learn(&self, outcome: &AttemptOutcome) {
         let read = read(outcome);
-        self.observed.add(&outcome.account, &outcome.upstream_model, &read);
+        self.observed
+            .add(&outcome.account, &outcome.upstream_model, &read);
         if read.failed.is_none() {
             return;
         }
         let supply = self.catalogue.current();
-        let Some(account) = supply.accounts.get(outcome.account.as_str()) else { return };
-        let Some(mut hold) = cooldown::hold(&read, account.cooldown_max) else { return };
+        let Some(account) = supply.accounts.get(outcome.account.as_str()) else {
+            return;
+        };
+        let Some(mut hold) = cooldown::hold(&read, account.cooldown_max) else {
+            return;
+        };
         if self.leaves_nobody(&supply, outcome, hold.scope) {
             hold = cooldown::capped(hold, self.config.last_account_cooldown);
         }
@@ -120,7 +133,11 @@ impl Core {
         let why = confirmed(hold.why, strikes);
         let refresh = self.observed.refresh.load(Ordering::Relaxed);
         match hold.scope {
-            Scope::Account => self.registry.account(&account).rest.hold(until_ms, why, refresh),
+            Scope::Account => self
+                .registry
+                .account(&account)
+                .rest
+                .hold(until_ms, why, refresh),
             Scope::Target => {
                 let cell = self.registry.target(&account, &model);
                 cell.rest.hold(until_ms, why, refresh);
@@ -140,26 +157,30 @@ impl Core {
         let now_ms = self.clock.now_ms();
         let account = outcome.account.as_str();
         let models = supply.models_of.get(account);
-        models.into_iter().flatten().filter(|model| model.active).any(|model| {
-            let falls = |target: &crate::domain::supply::Target| {
-                target.account.name.as_str() == account
-                    && (scope == Scope::Account
-                        || target
-                            .upstream_model
-                            .as_ref()
-                            .is_none_or(|name| name.as_str() == outcome.upstream_model))
-            };
-            model.targets.iter().any(falls)
-                && !model.targets.iter().any(|target| {
-                    !falls(target)
-                        && target.weight > 0
-                        && target.account.status == AccountStatus::Active
-                        && filter::rested(
-                            now_ms,
-                            crate::domain::choice::rests_until_ms(target, None),
-                        )
-                })
-        })
+        models
+            .into_iter()
+            .flatten()
+            .filter(|model| model.active)
+            .any(|model| {
+                let falls = |target: &crate::domain::supply::Target| {
+                    target.account.name.as_str() == account
+                        && (scope == Scope::Account
+                            || target
+                                .upstream_model
+                                .as_ref()
+                                .is_none_or(|name| name.as_str() == outcome.upstream_model))
+                };
+                model.targets.iter().any(falls)
+                    && !model.targets.iter().any(|target| {
+                        !falls(target)
+                            && target.weight > 0
+                            && target.account.status == AccountStatus::Active
+                            && filter::rested(
+                                now_ms,
+                                crate::domain::choice::rests_until_ms(target, None),
+                            )
+                    })
+            })
     }
 
     /// For ever: tells the shared state what was seen, and takes over what it knows.
@@ -198,7 +219,9 @@ impl Core {
             if let Some(model) = &target.model
                 && health.cooled_until_ms > now_ms
             {
-                let _ = self.registry.target(&target.account, &ModelName::from(&**model));
+                let _ = self
+                    .registry
+                    .target(&target.account, &ModelName::from(&**model));
             }
         }
         self.registry.each_account(|account, cell| {
@@ -231,7 +254,8 @@ impl Core {
                 account: account.clone(),
                 model: Some(model.as_str().into()),
             };
-            all.get(&key).is_some_and(|health| health.cooled_until_ms > now_ms)
+            all.get(&key)
+                .is_some_and(|health| health.cooled_until_ms > now_ms)
         });
     }
 
@@ -246,10 +270,15 @@ impl Core {
         if asked.is_empty() {
             return;
         }
-        let pools: Vec<Pool> = asked.iter().map(|account| Pool::Account(account.name.clone())).collect();
+        let pools: Vec<Pool> = asked
+            .iter()
+            .map(|account| Pool::Account(account.name.clone()))
+            .collect();
         if let Ok(used) = self.admission.usage(&pools).await {
             for (account, used) in asked.iter().zip(used) {
-                account.known.set_used(i64::try_from(used).unwrap_or(i64::MAX));
+                account
+                    .known
+                    .set_used(i64::try_from(used).unwrap_or(i64::MAX));
             }
         }
     }
@@ -267,7 +296,10 @@ impl Core {
     ///
     /// # Errors
     /// The state store does not answer.
-    pub async fn reset_cooldowns(&self, account: Option<&AccountName>) -> Result<u32, crate::Error> {
+    pub async fn reset_cooldowns(
+        &self,
+        account: Option<&AccountName>,
+    ) -> Result<u32, crate::Error> {
         let lifted = self.health.reset(account).await?;
         self.refresh_once().await;
         Ok(lifted)
@@ -287,8 +319,9 @@ fn confirmed(why: Why, strikes: u32) -> Why {
 }
 
 fn whole_us(us: f64) -> u64 {
-    std::time::Duration::try_from_secs_f64(us / 1e6)
-        .map_or(0, |time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+    std::time::Duration::try_from_secs_f64(us / 1e6).map_or(0, |time| {
+        u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    })
 }
 
 fn read(wire: &AttemptOutcome) -> Outcome {

@@ -4,8 +4,7 @@ use std::{str::FromStr as _, sync::Arc};
 
 use switchboard_common::ids::RequestId;
 use switchboard_proto::scheduler::v1::{
-    LeaseAcks, LeaseUpdates, Release as WireRelease, Renewal as WireRenewal,
-    lease_update::Update,
+    LeaseAcks, LeaseUpdates, Release as WireRelease, Renewal as WireRenewal, lease_update::Update,
 };
 use switchboard_state::admission::{Correction, Pool, Release, Renewal, Scope};
 
@@ -159,7 +158,10 @@ fn account<'a>(known: Option<&'a Held>, told: &'a WireRelease) -> &'a str {
     known
         .map(|held| held.lease.account.as_str())
         .or(told.held.as_ref().map(|held| held.account.as_str()))
-        .or(told.outcome.as_ref().map(|outcome| outcome.account.as_str()))
+        .or(told
+            .outcome
+            .as_ref()
+            .map(|outcome| outcome.account.as_str()))
         .unwrap_or_default()
 }
 

@@ -21,14 +21,21 @@ fn after(retry_after_ms: u64) -> Duration {
 pub fn model_not_found(model: &str) -> Failure {
     Failure::new(
         Reason::ModelNotFound,
-        format!("there is no model `{}`", model.chars().take(128).collect::<String>()),
+        format!(
+            "there is no model `{}`",
+            model.chars().take(128).collect::<String>()
+        ),
     )
     .param("model")
 }
 
 /// A field of the request is wrong.
 pub fn invalid(field: &str, expected: &str) -> Failure {
-    Failure::new(Reason::InvalidRequest, format!("{field}: expected {expected}")).param(field)
+    Failure::new(
+        Reason::InvalidRequest,
+        format!("{field}: expected {expected}"),
+    )
+    .param(field)
 }
 
 /// The request was released before it was granted anything.
@@ -54,7 +61,10 @@ pub fn rate_limited(label: &Label, retry_after_ms: u64) -> Failure {
 pub fn slots_full(level: Level, limit: u64, retry_after_ms: u64) -> Failure {
     Failure::new(
         Reason::ConcurrencyFull,
-        format!("all {limit} concurrent requests of the {} are in use", level.name()),
+        format!(
+            "all {limit} concurrent requests of the {} are in use",
+            level.name()
+        ),
     )
     .retry_after(after(retry_after_ms))
 }
@@ -93,7 +103,10 @@ pub fn nobody(choice: &Choice<'_>, ask: &Ask<'_>, public_model: &str) -> Failure
     }
     let everywhere = |filter| {
         !choice.considered.is_empty()
-            && choice.considered.iter().all(|one| !one.outcomes.passed(filter))
+            && choice
+                .considered
+                .iter()
+                .all(|one| !one.outcomes.passed(filter))
     };
     if everywhere(Filter::Capability) {
         return Failure::new(

@@ -137,7 +137,9 @@ impl Room {
     #[must_use]
     pub fn busy<'a>(&self, lines: impl IntoIterator<Item = &'a Line>) -> Option<&'a Line> {
         let present = self.lines.lock();
-        lines.into_iter().find(|line| present.lines.contains_key(line))
+        lines
+            .into_iter()
+            .find(|line| present.lines.contains_key(line))
     }
 
     /// Joins a line. `accounts` are those that may serve it; of a limit's line they are not used.
@@ -226,7 +228,9 @@ impl Lines {
 
     fn join(&mut self, ticket: &Ticket) {
         let queue = self.lines.entry(ticket.line.clone()).or_default();
-        queue.waiters.insert(ticket.place, Arc::clone(&ticket.notify));
+        queue
+            .waiters
+            .insert(ticket.place, Arc::clone(&ticket.notify));
         match &ticket.line {
             Line::Supply { .. } => {
                 for account in &*ticket.accounts {
@@ -258,13 +262,17 @@ impl Lines {
                 account.known.add_waiters(-1);
             }
         }
-        let Some(queue) = self.lines.get_mut(&ticket.line) else { return };
+        let Some(queue) = self.lines.get_mut(&ticket.line) else {
+            return;
+        };
         queue.waiters.remove(&ticket.place);
         if !queue.waiters.is_empty() {
             queue.wake_first();
             return;
         }
-        let Some(queue) = self.lines.remove(&ticket.line) else { return };
+        let Some(queue) = self.lines.remove(&ticket.line) else {
+            return;
+        };
         for account in queue.accounts {
             forget(&mut self.of_account, &account, &ticket.line);
         }

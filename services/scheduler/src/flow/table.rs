@@ -15,8 +15,6 @@ use crate::domain::known::AccountKnown;
 /// What a request holds.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// Its tenant.
-    pub tenant: String,
     /// As it goes to the forwarder and comes back.
     pub lease: Renewal,
     /// The model's name at the account.

@@ -127,7 +127,9 @@ impl Core {
         loop {
             let mut hints = self.hints.subscribe(CHANNEL);
             while let Some(hint) = hints.next().await {
-                let Ok(text) = std::str::from_utf8(&hint) else { continue };
+                let Ok(text) = std::str::from_utf8(&hint) else {
+                    continue;
+                };
                 let mut lines = text.lines();
                 match lines.next() {
                     None => self.room.wake_all(),

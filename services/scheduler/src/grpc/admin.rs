@@ -37,9 +37,12 @@ fn status(error: Error) -> Status {
 
 fn actor(actor: Option<&Actor>) -> Result<&Actor, Status> {
     actor.filter(|actor| !actor.name.is_empty()).ok_or_else(|| {
-        Failure::new(Reason::InvalidRequest, "actor: expected who makes the change")
-            .param("actor")
-            .into()
+        Failure::new(
+            Reason::InvalidRequest,
+            "actor: expected who makes the change",
+        )
+        .param("actor")
+        .into()
     })
 }
 
@@ -78,18 +81,28 @@ fn answer((planned, version): (Vec<Planned>, u64)) -> Response<ApplyResponse> {
 
 #[tonic::async_trait]
 impl SchedulerAdmin for AdminService {
-    async fn plan(&self, request: Request<ApplyRequest>) -> Result<Response<ApplyResponse>, Status> {
+    async fn plan(
+        &self,
+        request: Request<ApplyRequest>,
+    ) -> Result<Response<ApplyResponse>, Status> {
         let request = request.get_ref();
         let incoming = catalogue(&request.catalogue_json)?;
         let planned = self.core.catalogue.plan(incoming, &request.sheets).await;
         planned.map(answer).map_err(status)
     }
 
-    async fn apply(&self, request: Request<ApplyRequest>) -> Result<Response<ApplyResponse>, Status> {
+    async fn apply(
+        &self,
+        request: Request<ApplyRequest>,
+    ) -> Result<Response<ApplyResponse>, Status> {
         let request = request.get_ref();
         let actor = actor(request.actor.as_ref())?;
         let incoming = catalogue(&request.catalogue_json)?;
-        let applied = self.core.catalogue.apply(actor, incoming, &request.sheets).await;
+        let applied = self
+            .core
+            .catalogue
+            .apply(actor, incoming, &request.sheets)
+            .await;
         applied.map(answer).map_err(status)
     }
 
@@ -97,8 +110,18 @@ impl SchedulerAdmin for AdminService {
         &self,
         request: Request<ListVersionsRequest>,
     ) -> Result<Response<ListVersionsResponse>, Status> {
-        let listed = self.core.catalogue.list(limit(request.get_ref().limit)).await;
-        let newest = self.core.catalogue.versions().head().await.map_err(|e| status(e.into()))?;
+        let listed = self
+            .core
+            .catalogue
+            .list(limit(request.get_ref().limit))
+            .await;
+        let newest = self
+            .core
+            .catalogue
+            .versions()
+            .head()
+            .await
+            .map_err(|e| status(e.into()))?;
         Ok(Response::new(ListVersionsResponse {
             versions: listed
                 .map_err(status)?
@@ -132,14 +155,20 @@ impl SchedulerAdmin for AdminService {
         let request = request.get_ref();
         let actor = actor(request.actor.as_ref())?;
         let account = (!request.account.is_empty()).then(|| request.account.as_str().into());
-        let lifted = self.core.reset_cooldowns(account.as_ref()).await.map_err(status)?;
+        let lifted = self
+            .core
+            .reset_cooldowns(account.as_ref())
+            .await
+            .map_err(status)?;
         let detail = match &account {
             Some(account) => format!("account {account}: {lifted} lifted"),
             None => format!("all accounts: {lifted} lifted"),
         };
         let now_ms = self.core.clock.now_ms();
         let versions = self.core.catalogue.versions();
-        let recorded = versions.record(now_ms, actor, "reset cooldowns", &detail).await;
+        let recorded = versions
+            .record(now_ms, actor, "reset cooldowns", &detail)
+            .await;
         recorded.map_err(|error| status(error.into()))?;
         Ok(Response::new(ResetCooldownsResponse { lifted }))
     }
@@ -148,7 +177,12 @@ impl SchedulerAdmin for AdminService {
         &self,
         request: Request<ListAuditRequest>,
     ) -> Result<Response<ListAuditResponse>, Status> {
-        let entries = self.core.catalogue.versions().audit(limit(request.get_ref().limit)).await;
+        let entries = self
+            .core
+            .catalogue
+            .versions()
+            .audit(limit(request.get_ref().limit))
+            .await;
         Ok(Response::new(ListAuditResponse {
             entries: entries.map_err(|error| status(error.into()))?,
         }))

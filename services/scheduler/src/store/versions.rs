@@ -48,7 +48,12 @@ impl Versions {
     /// # Errors
     /// The database's.
     pub async fn current(&self) -> Result<Option<Stored>, DbErr> {
-        stored(self.database.reader(), "ORDER BY version DESC LIMIT 1", vec![]).await
+        stored(
+            self.database.reader(),
+            "ORDER BY version DESC LIMIT 1",
+            vec![],
+        )
+        .await
     }
 
     /// The newest version's number; 0: there is none yet.
@@ -65,7 +70,12 @@ impl Versions {
     /// The database's.
     pub async fn get(&self, version: u64) -> Result<Option<Stored>, DbErr> {
         let version = i64::try_from(version).unwrap_or(i64::MAX);
-        stored(self.database.reader(), "WHERE version = $1", vec![version.into()]).await
+        stored(
+            self.database.reader(),
+            "WHERE version = $1",
+            vec![version.into()],
+        )
+        .await
     }
 
     /// The newest versions, newest first.
@@ -109,7 +119,13 @@ impl Versions {
     ///
     /// # Errors
     /// The database's.
-    pub async fn record(&self, at_ms: i64, actor: &Actor, action: &str, detail: &str) -> Result<(), DbErr> {
+    pub async fn record(
+        &self,
+        at_ms: i64,
+        actor: &Actor,
+        action: &str,
+        detail: &str,
+    ) -> Result<(), DbErr> {
         audit::append(self.database.writer(), at_ms, actor, action, detail).await
     }
 

@@ -1,0 +1,270 @@
+//! Who rests, how long, and what callers are told (SCHED-9, SCHED-11; CASES B13, C34, D12).
+
+use switchboard_common::error::Reason;
+use switchboard_proto::common::v1::Actor;
+use switchboard_proto::scheduler::v1::{
+    AttemptOutcome, Blame, FailureKind, Release, ResetCooldownsRequest,
+};
+
+use crate::world::{Node, Shape, World, account, asked, granted, one_model, outcome, until};
+
+fn two() -> String {
+    one_model(
+        &(account("a", "") + &account("b", "")),
+        "targets: [{account: a, model: up}, {account: b, model: up, tier: 1}]",
+    )
+}
+
+/// Serves one request and ends it like that.
+async fn end(node: &Node, outcome: AttemptOutcome) {
+    let asked = asked();
+    let answer = node.acquire(asked.clone()).await;
+    let release = Release {
+        outcome: Some(outcome),
+        held: answer.lease,
+        ..Release::default()
+    };
+    node.release(&asked.request_id, release).await;
+}
+
+fn limited(account: &str, seconds: u64) -> AttemptOutcome {
+    AttemptOutcome {
+        status: 429,
+        retry_after_ms: Some(seconds * 1_000),
+        ..outcome(account, FailureKind::RateLimited, Blame::Account)
+    }
+}
+
+async fn serves(node: &Node) -> String {
+    let asked = asked();
+    let answer = node.acquire(asked.clone()).await;
+    node.release(&asked.request_id, Release::default()).await;
+    granted(&answer).to_owned()
+}
+
+#[tokio::test]
+async fn an_account_rests_as_long_as_its_429_says() {
+    let world = World::timed(&Shape::default()).await;
+    let node = world.node();
+    node.apply(&two()).await;
+    assert_eq!(serves(&node).await, "a");
+    end(&node, limited("a", 60)).await;
+    assert_eq!(serves(&node).await, "b");
+    world.pass(59_999);
+    assert_eq!(serves(&node).await, "b");
+    world.pass(1);
+    assert_eq!(serves(&node).await, "a");
+}
+
+#[tokio::test]
+async fn when_all_rest_the_caller_is_told_when_the_first_one_is_back() {
+    let world = World::timed(&Shape::default()).await;
+    let node = world.node();
+    node.apply(&two()).await;
+    end(&node, limited("a", 90)).await;
+    end(&node, limited("b", 60)).await;
+    let refused = node.refused(asked()).await;
+    assert_eq!(refused.reason, Reason::NoAccount);
+    assert_eq!(refused.retry_after_secs(), Some(60));
+    world.pass(500);
+    // Whole seconds, rounded up.
+    assert_eq!(node.refused(asked()).await.retry_after_secs(), Some(60));
+}
+
+#[tokio::test]
+async fn the_only_account_left_rests_no_longer_than_the_cap() {
+    let world = World::timed(&Shape::default()).await;
+    let node = world.node();
+    node.apply(&two()).await;
+    end(&node, limited("a", 500)).await;
+    end(&node, limited("b", 500)).await;
+    assert_eq!(node.refused(asked()).await.retry_after_secs(), Some(60));
+    world.pass(60_000);
+    assert_eq!(serves(&node).await, "b");
+}
+
+#[tokio::test]
+async fn a_429_without_a_time_rests_five_seconds_and_longer_each_time() {
+    let world = World::timed(&Shape::default()).await;
+    let node = world.node();
+    node.apply(&two()).await;
+    let burst = || outcome("a", FailureKind::RateLimited, Blame::Account);
+    for seconds in [5, 10, 20] {
+        end(&node, burst()).await;
+        world.pass(seconds * 1_000 - 1);
+        assert_eq!(serves(&node).await, "b", "{seconds}");
+        world.pass(1);
+        assert_eq!(serves(&node).await, "a", "{seconds}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_one_at_fault_rests() {
+    let world = World::timed(&Shape::default()).await;
+    let node = world.node();
+    node.apply(&two()).await;
+    for (failure, blame) in [
+        (FailureKind::Request, Blame::Request),
+        (FailureKind::Server, Blame::Host),
+        (FailureKind::Network, Blame::Host),
+        (FailureKind::Timeout, Blame::Host),
+        (FailureKind::RateLimited, Blame::Request),
+        (FailureKind::Unspecified, Blame::Nobody),
+    ] {
+        end(&node, outcome("a", failure, blame)).await;
+        assert_eq!(serves(&node).await, "a", "{failure:?} {blame:?}");
+    }
+    for (failure, blame) in [
+        (FailureKind::Credential, Blame::Account),
+        (FailureKind::Quota, Blame::Account),
+        (FailureKind::Overloaded, Blame::Host),
+        (FailureKind::RateLimited, Blame::Model),
+    ] {
+        end(&node, outcome("a", failure, blame)).await;
+        assert_eq!(serves(&node).await, "b", "{failure:?} {blame:?}");
+        reset(&node, "a").await;
+        assert_eq!(serves(&node).await, "a", "{failure:?} {blame:?}");
+    }
+}
+
+async fn reset(node: &Node, account: &str) -> u32 {
+    let request = ResetCooldownsRequest {
+        actor: Some(Actor {
+            name: "cli".to_owned(),
+            reason: "test".to_owned(),
+        }),
+        account: account.to_owned(),
+    };
+    node.admin
+        .clone()
+        .reset_cooldowns(request)
+        .await
+        .unwrap()
+        .into_inner()
+        .lifted
+}
+
+#[tokio::test]
+async fn a_model_at_fault_rests_alone() {
+    let world = World::timed(&Shape::default()).await;
+    let node = world.node();
+    let text = one_model(
+        &(account("a", "") + &account("b", "")),
+        "targets: [{account: a, model: up}, {account: a, model: other, tier: 1}, {account: b, model: up, tier: 2}]",
+    );
+    node.apply(&text).await;
+    end(
+        &node,
+        AttemptOutcome {
+            blame: Blame::Model as i32,
+            ..limited("a", 60)
+        },
+    )
+    .await;
+    let answer = node.acquire(asked()).await;
+    let candidate = &answer.candidates[answer.granted as usize];
+    assert_eq!(
+        (
+            candidate.account.as_str(),
+            candidate.upstream_model.as_str()
+        ),
+        ("a", "other")
+    );
+}
+
+#[tokio::test]
+async fn an_account_that_is_never_cooled_is_not() {
+    let world = World::timed(&Shape::default()).await;
+    let node = world.node();
+    let accounts = account("a", ", cooldown: {max: 0s}") + &account("b", "");
+    node.apply(&one_model(
+        &accounts,
+        "targets: [{account: a, model: up}, {account: b, model: up, tier: 1}]",
+    ))
+    .await;
+    end(&node, limited("a", 60)).await;
+    assert_eq!(serves(&node).await, "a");
+}
+
+#[tokio::test]
+async fn what_one_process_learnt_the_others_use() {
+    let shape = Shape {
+        nodes: 2,
+        ..Shape::default()
+    };
+    for world in World::each(&shape).await {
+        let (here, there) = (world.nodes[0].clone(), world.nodes[1].clone());
+        let version = here.apply(&two()).await;
+        until("seen there", async || {
+            let mut asked = asked();
+            asked.catalogue_version = version;
+            there.try_acquire(asked).await.is_ok()
+        })
+        .await;
+        end(&here, limited("a", 600)).await;
+        until("rests there too", async || serves(&there).await == "b").await;
+    }
+}
+
+#[tokio::test]
+async fn advance_goes_to_the_next_one_that_is_usable_and_frees_the_old() {
+    for world in World::each(&Shape::default()).await {
+        let node = world.node();
+        let accounts = account("a", ", concurrency: 1")
+            + &account("b", ", concurrency: 1")
+            + &account("c", ", concurrency: 1");
+        node.apply(&one_model(
+            &accounts,
+            "targets: [{account: a, model: up}, {account: b, model: up, tier: 1}, {account: c, model: up, tier: 2}]",
+        ))
+        .await;
+        let first = asked();
+        assert_eq!(granted(&node.acquire(first.clone()).await), "a");
+        let second = asked();
+        assert_eq!(granted(&node.acquire(second.clone()).await), "b");
+        let failed = || outcome("a", FailureKind::Server, Blame::Host);
+        let (next, _) = node.advance(&first, failed(), &["b", "c"], 1).await;
+        assert_eq!(next.as_deref(), Some("c"));
+        // Asked again it is the same slot.
+        let (again, _) = node.advance(&first, failed(), &["b", "c"], 1).await;
+        assert_eq!(again.as_deref(), Some("c"));
+        // The slot at the first account is free again.
+        let third = asked();
+        assert_eq!(granted(&node.acquire(third.clone()).await), "a");
+        // Nobody is left: it keeps what it has and learns when to come again.
+        let failed = AttemptOutcome {
+            account: "c".to_owned(),
+            ..failed()
+        };
+        let (next, retry) = node.advance(&first, failed, &["b"], 2).await;
+        assert!(next.is_none() && retry.is_some());
+        for request in [&first, &second, &third] {
+            node.release(&request.request_id, Release::default()).await;
+        }
+        assert_eq!(world.held().await, 0);
+    }
+}
+
+#[tokio::test]
+async fn advance_passes_over_what_rests_and_tells_how_long() {
+    let world = World::timed(&Shape::default()).await;
+    let node = world.node();
+    node.apply(&two()).await;
+    let request = asked();
+    node.acquire(request.clone()).await;
+    end_b(&node, 30).await;
+    let failed = outcome("a", FailureKind::Credential, Blame::Account);
+    let (next, retry) = node.advance(&request, failed, &["b"], 1).await;
+    assert_eq!((next, retry), (None, Some(30_000)));
+    // What the failed attempt taught counts as well.
+    assert_eq!(node.refused(asked()).await.reason, Reason::NoAccount);
+}
+
+async fn end_b(node: &Node, seconds: u64) {
+    let request = asked();
+    let release = Release {
+        outcome: Some(limited("b", seconds)),
+        ..Release::default()
+    };
+    node.release(&request.request_id, release).await;
+}
