@@ -1,0 +1,11 @@
+//! The forwarder through its generated client, with tiny fakes of its peers and a scripted upstream.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod admission;
+mod answers;
+mod failover;
+mod leaving;
+mod ledger;
+mod peers;
+mod rig;
+mod typed;
