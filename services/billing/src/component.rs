@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use switchboard_common::{
-    clock::SharedClock, db::Database, feed::Feed, grpc::MAX_MESSAGE, lifecycle::Lifecycle, metrics::Metrics,
+    clock::SharedClock, db::Database, feed::Feed, grpc::MAX_MESSAGE, lifecycle::Lifecycle,
+    metrics::Metrics,
 };
 use switchboard_proto::billing::v1::{
     billing_admin_server::BillingAdminServer, billing_server::BillingServer,
@@ -61,7 +62,13 @@ impl Component {
         if let Some(problem) = config.problem() {
             return Err(Error::Config(problem));
         }
-        let Deps { clock, lifecycle, metrics, database, state } = deps;
+        let Deps {
+            clock,
+            lifecycle,
+            metrics,
+            database,
+            state,
+        } = deps;
         let store = Store::new(database.clone());
         let feed = Feed::start(database, config.feed.clone(), &lifecycle);
         let terms = TermsCache::new(store.clone(), Arc::clone(&clock), &config);
@@ -75,7 +82,13 @@ impl Component {
             &config,
         );
         let settler = Settler::start(&config, reservations.clone(), &lifecycle);
-        Reaper::start(&config, reservations.clone(), settler.clone(), state, &lifecycle);
+        Reaper::start(
+            &config,
+            reservations.clone(),
+            settler.clone(),
+            state,
+            &lifecycle,
+        );
         follow_changes(feed.clone(), reservations.clone(), &lifecycle);
         let ready = watch_schema(store.clone(), &lifecycle).await;
         let admin = Admin {

@@ -17,13 +17,6 @@
     clippy::cast_precision_loss,
     clippy::cast_sign_loss
 )]
-#![cfg_attr(
-    test,
-    expect(
-        clippy::unwrap_used,
-        reason = "tests fail by panicking"
-    )
-)]
 
 mod component;
 mod config;

@@ -38,29 +38,83 @@ pub(crate) struct Observation {
 }
 
 /// Seconds.
-const LAG_BUCKETS: [f64; 12] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0];
+const LAG_BUCKETS: [f64; 12] = [
+    0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0,
+];
 
 impl Observation {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         Self {
-            settlements: metrics.register("settlements", "Settlements by what became of them", Family::default()),
+            settlements: metrics.register(
+                "settlements",
+                "Settlements by what became of them",
+                Family::default(),
+            ),
             lag: metrics.register(
                 "settlement_lag_seconds",
                 "From a settlement's arrival to its commit",
                 Histogram::new(LAG_BUCKETS),
             ),
-            batches: metrics.register("settlement_batches", "Transactions of settlements that were committed", Counter::default()),
-            failed_batches: metrics.register("settlement_failures", "Transactions of settlements that failed", Counter::default()),
-            queue: metrics.register("settlement_queue_items", "Settlements that wait for a transaction", Gauge::default()),
-            holds_open: metrics.register("holds_open", "Open holds of all tenants", Gauge::default()),
-            reservations: metrics.register("reservations", "Asked holds by outcome", Family::default()),
-            reaped: metrics.register("holds_reaped", "Silent holds by what became of them", Family::default()),
-            dead_letters: metrics.register("dead_letters", "Settlements that were put aside, by kind", Family::default()),
-            unpriced: metrics.register("unpriced", "Requests and attempts without a sheet, by kind", Family::default()),
-            charge: metrics.register("charge_nanos", "Charged to callers, nano-USD; provisional settlements too", Counter::default()),
-            cost: metrics.register("cost_nanos", "Cost of attempts, nano-USD; provisional settlements too", Counter::default()),
-            tokens: metrics.register("billed_tokens", "Tokens that callers were charged for, by kind", Family::default()),
-            state_failures: metrics.register("hold_state_failures", "Settled batches whose values did not reach the state store", Counter::default()),
+            batches: metrics.register(
+                "settlement_batches",
+                "Transactions of settlements that were committed",
+                Counter::default(),
+            ),
+            failed_batches: metrics.register(
+                "settlement_failures",
+                "Transactions of settlements that failed",
+                Counter::default(),
+            ),
+            queue: metrics.register(
+                "settlement_queue_items",
+                "Settlements that wait for a transaction",
+                Gauge::default(),
+            ),
+            holds_open: metrics.register(
+                "holds_open",
+                "Open holds of all tenants",
+                Gauge::default(),
+            ),
+            reservations: metrics.register(
+                "reservations",
+                "Asked holds by outcome",
+                Family::default(),
+            ),
+            reaped: metrics.register(
+                "holds_reaped",
+                "Silent holds by what became of them",
+                Family::default(),
+            ),
+            dead_letters: metrics.register(
+                "dead_letters",
+                "Settlements that were put aside, by kind",
+                Family::default(),
+            ),
+            unpriced: metrics.register(
+                "unpriced",
+                "Requests and attempts without a sheet, by kind",
+                Family::default(),
+            ),
+            charge: metrics.register(
+                "charge_nanos",
+                "Charged to callers, nano-USD; provisional settlements too",
+                Counter::default(),
+            ),
+            cost: metrics.register(
+                "cost_nanos",
+                "Cost of attempts, nano-USD; provisional settlements too",
+                Counter::default(),
+            ),
+            tokens: metrics.register(
+                "billed_tokens",
+                "Tokens that callers were charged for, by kind",
+                Family::default(),
+            ),
+            state_failures: metrics.register(
+                "hold_state_failures",
+                "Settled batches whose values did not reach the state store",
+                Counter::default(),
+            ),
         }
     }
 }

@@ -34,7 +34,13 @@ pub(crate) struct Counted {
 }
 
 /// The balance of a prepaid tenant and every budget of the party, in the windows of `at_ms`.
-pub(crate) fn purses(party: &Party, at_ms: i64, prepaid: bool, tenant: &Terms, group: &Terms) -> Vec<Purse> {
+pub(crate) fn purses(
+    party: &Party,
+    at_ms: i64,
+    prepaid: bool,
+    tenant: &Terms,
+    group: &Terms,
+) -> Vec<Purse> {
     let mut purses = Vec::new();
     if prepaid {
         purses.push(Purse {
@@ -47,14 +53,27 @@ pub(crate) fn purses(party: &Party, at_ms: i64, prepaid: bool, tenant: &Terms, g
     let of_group = group.budgets.of(party).map(|budget| (false, budget));
     for (own, budget) in of_tenant.chain(of_group) {
         let window = budget.span.window(at_ms);
-        let ceilings = [(Unit::Nanos, budget.amount_nanos), (Unit::Tokens, budget.tokens)];
+        let ceilings = [
+            (Unit::Nanos, budget.amount_nanos),
+            (Unit::Tokens, budget.tokens),
+        ];
         for (unit, limit) in ceilings {
             let Some(limit) = limit else {
                 continue;
             };
-            let owner = if own { tenant_owner(&party.tenant) } else { group_owner(&party.group) };
+            let owner = if own {
+                tenant_owner(&party.tenant)
+            } else {
+                group_owner(&party.group)
+            };
             purses.push(Purse {
-                id: window_id(budget.kind.name(), budget.span.name(), window.starts_ms, unit, &budget.subject),
+                id: window_id(
+                    budget.kind.name(),
+                    budget.span.name(),
+                    window.starts_ms,
+                    unit,
+                    &budget.subject,
+                ),
                 kind: PurseKind::Budget {
                     limit: limit.clamp(0, EXACT),
                     window_ends_ms: window.ends_ms,
@@ -116,7 +135,9 @@ impl Counted {
 pub(crate) fn balance_value(wallet: Option<&WalletRow>) -> PurseValue {
     PurseValue {
         purse: balance_id(),
-        value: wallet.map_or(0, |row| row.wallet.worth()).clamp(-EXACT, EXACT),
+        value: wallet
+            .map_or(0, |row| row.wallet.worth())
+            .clamp(-EXACT, EXACT),
         version: wallet.map_or(0, |row| version(row.version)),
         window_ends_ms: None,
     }
@@ -124,9 +145,20 @@ pub(crate) fn balance_value(wallet: Option<&WalletRow>) -> PurseValue {
 
 /// A window that has no row yet was not spent in.
 pub(crate) fn empty_value(counted: &Counted) -> PurseValue {
-    let Counted { budget, window, unit, .. } = counted;
+    let Counted {
+        budget,
+        window,
+        unit,
+        ..
+    } = counted;
     PurseValue {
-        purse: window_id(budget.kind.name(), budget.span.name(), window.starts_ms, *unit, &budget.subject),
+        purse: window_id(
+            budget.kind.name(),
+            budget.span.name(),
+            window.starts_ms,
+            *unit,
+            &budget.subject,
+        ),
         value: 0,
         version: 0,
         window_ends_ms: Some(window.ends_ms),
@@ -140,7 +172,13 @@ pub(crate) fn window_value(row: &WindowRow, unit: Unit) -> PurseValue {
         Unit::Tokens => row.used_tokens,
     };
     PurseValue {
-        purse: window_id(&row.subject_kind, &row.span, row.starts_ms, unit, &row.subject),
+        purse: window_id(
+            &row.subject_kind,
+            &row.span,
+            row.starts_ms,
+            unit,
+            &row.subject,
+        ),
         value: used.clamp(-EXACT, EXACT),
         version: version(row.version),
         window_ends_ms: Some(row.ends_ms),

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use prost::Message as _;
-use switchboard_common::{error::Failure, ids::TenantName, lifecycle::Lifecycle};
+use switchboard_common::lifecycle::Lifecycle;
 use switchboard_proto::billing::v1::{Ending, Party, Settlement};
 use switchboard_state::{State, purses::StaleHold};
 use tokio::sync::oneshot;
@@ -33,7 +33,13 @@ pub(crate) struct Reaper {
 
 impl Reaper {
     /// Starts the task.
-    pub(crate) fn start(config: &Config, reservations: Reservations, settler: Settler, state: State, lifecycle: &Lifecycle) {
+    pub(crate) fn start(
+        config: &Config,
+        reservations: Reservations,
+        settler: Settler,
+        state: State,
+        lifecycle: &Lifecycle,
+    ) {
         let started_ms = reservations.clock.now_ms();
         let reaper = Self {
             reservations,
@@ -61,7 +67,10 @@ impl Reaper {
     async fn round(&self) {
         match self.reservations.purses.open_holds().await {
             Ok(open) => {
-                self.reservations.observation.holds_open.set(i64::try_from(open).unwrap_or(i64::MAX));
+                self.reservations
+                    .observation
+                    .holds_open
+                    .set(i64::try_from(open).unwrap_or(i64::MAX));
             }
             // The state store's own breaker tells.
             Err(_) => return,
@@ -95,7 +104,12 @@ impl Reaper {
                         "nothing was heard of a request; it is settled provisionally"
                     );
                     let (sender, settled) = oneshot::channel();
-                    if self.settler.submit(draft, Ack::Waiter(sender)).await.is_err() {
+                    if self
+                        .settler
+                        .submit(draft, Ack::Waiter(sender))
+                        .await
+                        .is_err()
+                    {
                         return;
                     }
                     self.count("settled");
@@ -113,49 +127,47 @@ impl Reaper {
     /// Nothing was sent, as far as we know. A hold that outlived its settlement (a crash between commit and script) ends with
     /// the settlement's values.
     async fn end(&self, hold: &StaleHold) {
-        match self.reservations.store.is_settled(hold.request).await {
-            Ok(false) => {
+        let ended = match self.reservations.store.settled_party(hold.request).await {
+            Ok(None) => {
                 tracing::warn!(request_id = %hold.request, silent_ms = hold.silent_ms, "nothing was heard of a hold; it is given back");
                 self.count("voided");
-                if let Err(error) = self.reservations.purses.void(&hold.tenant, hold.request).await {
-                    tracing::warn!(%error, "a silent hold cannot be given back");
-                }
+                let voided = self
+                    .reservations
+                    .purses
+                    .void(&hold.tenant, hold.request)
+                    .await;
+                voided.map_err(|error| error.to_string())
             }
-            Ok(true) => {
+            Ok(Some(party)) => {
                 self.count("ended");
-                if let Err(failure) = self.end_settled(&hold.tenant, hold).await {
-                    tracing::warn!(%failure, "a settled hold cannot be ended");
-                }
+                self.end_settled(&party, hold).await
             }
-            Err(error) => tracing::warn!(%error, "silent holds wait for the database"),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = ended {
+            tracing::warn!(request_id = %hold.request, error, "a silent hold cannot be ended yet");
         }
     }
 
-    async fn end_settled(&self, tenant: &TenantName, hold: &StaleHold) -> Result<(), Failure> {
-        let failed = |error: &dyn std::fmt::Display| {
-            Failure::new(switchboard_common::error::Reason::Unavailable, error.to_string())
-        };
-        // Balance first: that is what a stale copy overstates. Windows load themselves anew with their next settlement.
-        let party = Party {
-            tenant: tenant.as_str().to_owned(),
-            ..Party::default()
-        };
-        let purses = self.reservations.purses(&party, hold.request, true).await?;
+    async fn end_settled(&self, party: &Party, hold: &StaleHold) -> Result<(), String> {
+        let purses = self.reservations.purses(party, hold.request, true).await;
+        let purses = purses.map_err(|failure| failure.to_string())?;
         let purses: Vec<_> = purses.iter().collect();
-        let values = self
-            .reservations
-            .values(tenant.as_str(), &purses)
-            .await
-            .map_err(|error| failed(&error))?;
+        let values = self.reservations.values(&party.tenant, &purses).await;
+        let values = values.map_err(|error| error.to_string())?;
         self.reservations
             .purses
-            .settle(tenant, &[hold.request], &values)
+            .settle(&hold.tenant, &[hold.request], &values)
             .await
-            .map_err(|error| failed(&error))
+            .map_err(|error| error.to_string())
     }
 
     fn count(&self, outcome: &'static str) {
-        self.reservations.observation.reaped.get_or_create(&OutcomeLabel { outcome }).inc();
+        self.reservations
+            .observation
+            .reaped
+            .get_or_create(&OutcomeLabel { outcome })
+            .inc();
     }
 }
 

@@ -70,7 +70,10 @@ impl Reservations {
             terms,
             clock,
             observation,
-            expectations: Arc::new(Mutex::new(Expectations::new(config.remembered_models, config.expected_output))),
+            expectations: Arc::new(Mutex::new(Expectations::new(
+                config.remembered_models,
+                config.expected_output,
+            ))),
             group_tenants: Arc::default(),
             bounds: Bounds {
                 undeclared_output: config.undeclared_output,
@@ -81,7 +84,10 @@ impl Reservations {
     }
 
     /// Sets money aside.
-    pub(crate) async fn reserve(&self, request: &ReserveRequest) -> Result<ReserveResponse, Failure> {
+    pub(crate) async fn reserve(
+        &self,
+        request: &ReserveRequest,
+    ) -> Result<ReserveResponse, Failure> {
         let result = self.try_reserve(request).await;
         let outcome = match &result {
             Ok(_) => "held",
@@ -92,7 +98,10 @@ impl Reservations {
                 _ => "refused",
             },
         };
-        self.observation.reservations.get_or_create(&OutcomeLabel { outcome }).inc();
+        self.observation
+            .reservations
+            .get_or_create(&OutcomeLabel { outcome })
+            .inc();
         result
     }
 
@@ -149,14 +158,22 @@ impl Reservations {
     }
 
     /// Holds, loading what the state store does not know.
-    async fn hold(&self, take: &HoldTake, purses: &[Purse], party: &Party) -> Result<(i64, i64), Failure> {
+    async fn hold(
+        &self,
+        take: &HoldTake,
+        purses: &[Purse],
+        party: &Party,
+    ) -> Result<(i64, i64), Failure> {
         for _ in 0..=LOADS {
             let grant = self.purses.reserve(take).await.map_err(|error| {
                 tracing::warn!(%error, "holds are refused: the state store is away");
                 unavailable("holds cannot be made right now; try again shortly")
             })?;
             match grant {
-                HoldGrant::Held { amount_nanos, tokens } => return Ok((amount_nanos, tokens)),
+                HoldGrant::Held {
+                    amount_nanos,
+                    tokens,
+                } => return Ok((amount_nanos, tokens)),
                 HoldGrant::Short { index, available } => {
                     let need = take.takes.get(index).map_or(0, |take| take.min);
                     return Err(self.short(purses.get(index), available, need, party));
@@ -169,7 +186,10 @@ impl Reservations {
                     .param("request_id"));
                 }
                 HoldGrant::Unknown { indexes } => {
-                    let unknown: Vec<_> = indexes.iter().filter_map(|index| purses.get(*index)).collect();
+                    let unknown: Vec<_> = indexes
+                        .iter()
+                        .filter_map(|index| purses.get(*index))
+                        .collect();
                     let values = self.bounded(self.values(&party.tenant, &unknown)).await?;
                     self.purses.load(&take.tenant, &values).await.map_err(|error| {
                         tracing::warn!(%error, "purses cannot be loaded: the state store is away");
@@ -179,15 +199,23 @@ impl Reservations {
             }
         }
         tracing::error!(tenant = %party.tenant, "purses stay unknown to the state store after they were loaded");
-        Err(unavailable("holds cannot be made right now; try again shortly"))
+        Err(unavailable(
+            "holds cannot be made right now; try again shortly",
+        ))
     }
 
     /// What purses are worth by SQL.
-    pub(crate) async fn values(&self, tenant: &str, purses: &[&Purse]) -> Result<Vec<PurseValue>, DbErr> {
+    pub(crate) async fn values(
+        &self,
+        tenant: &str,
+        purses: &[&Purse],
+    ) -> Result<Vec<PurseValue>, DbErr> {
         let mut values = Vec::with_capacity(purses.len());
         for purse in purses {
             values.push(match &purse.counted {
-                None => purse::balance_value(self.store.wallet(&tenant_owner(tenant)).await?.as_ref()),
+                None => {
+                    purse::balance_value(self.store.wallet(&tenant_owner(tenant)).await?.as_ref())
+                }
                 Some(counted) => {
                     let budget = &counted.budget;
                     let row = self
@@ -200,7 +228,10 @@ impl Reservations {
                             counted.window.starts_ms,
                         )
                         .await?;
-                    row.map_or_else(|| purse::empty_value(counted), |row| purse::window_value(&row, counted.unit))
+                    row.map_or_else(
+                        || purse::empty_value(counted),
+                        |row| purse::window_value(&row, counted.unit),
+                    )
                 }
             });
         }
@@ -208,7 +239,12 @@ impl Reservations {
     }
 
     /// The purses of a party; billing's own word and the caller's are enough to make it prepaid.
-    pub(crate) async fn purses(&self, party: &Party, id: RequestId, prepaid: bool) -> Result<Vec<Purse>, Failure> {
+    pub(crate) async fn purses(
+        &self,
+        party: &Party,
+        id: RequestId,
+        prepaid: bool,
+    ) -> Result<Vec<Purse>, Failure> {
         let tenant = self.owner_terms(&tenant_owner(&party.tenant)).await?;
         let group = if party.group.is_empty() {
             Arc::default()
@@ -222,7 +258,13 @@ impl Reservations {
                 tenants.insert(party.tenant.clone());
             }
         }
-        Ok(purse::purses(party, id.unix_ms(), prepaid || tenant.prepaid, &tenant, &group))
+        Ok(purse::purses(
+            party,
+            id.unix_ms(),
+            prepaid || tenant.prepaid,
+            &tenant,
+            &group,
+        ))
     }
 
     async fn owner_terms(&self, owner: &str) -> Result<Arc<crate::store::Terms>, Failure> {
@@ -230,9 +272,13 @@ impl Reservations {
             Ok(Ok(terms)) => Ok(terms),
             Ok(Err(error)) => {
                 tracing::warn!(%error, owner, "budgets cannot be read");
-                Err(unavailable("budgets cannot be read right now; try again shortly"))
+                Err(unavailable(
+                    "budgets cannot be read right now; try again shortly",
+                ))
             }
-            Err(_) => Err(unavailable("budgets cannot be read right now; try again shortly")),
+            Err(_) => Err(unavailable(
+                "budgets cannot be read right now; try again shortly",
+            )),
         }
     }
 
@@ -241,14 +287,21 @@ impl Reservations {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "billing's database cannot be read");
-                Err(unavailable("prices and balances cannot be read right now; try again shortly"))
+                Err(unavailable(
+                    "prices and balances cannot be read right now; try again shortly",
+                ))
             }
-            Err(_) => Err(unavailable("prices and balances cannot be read right now; try again shortly")),
+            Err(_) => Err(unavailable(
+                "prices and balances cannot be read right now; try again shortly",
+            )),
         }
     }
 
     fn unpriced(&self, request: &ReserveRequest) -> Failure {
-        self.observation.unpriced.get_or_create(&KindLabel { kind: "price" }).inc();
+        self.observation
+            .unpriced
+            .get_or_create(&KindLabel { kind: "price" })
+            .inc();
         tracing::error!(
             model = %request.public_model,
             price_version = request.price_version,
@@ -284,7 +337,11 @@ impl Reservations {
             Unit::Nanos => counted.budget.amount_nanos,
             Unit::Tokens => counted.budget.tokens,
         };
-        let wait = counted.window.ends_ms.saturating_sub(self.clock.now_ms()).max(1);
+        let wait = counted
+            .window
+            .ends_ms
+            .saturating_sub(self.clock.now_ms())
+            .max(1);
         Failure::new(
             Reason::QuotaExceeded,
             format!(
@@ -341,7 +398,9 @@ impl Reservations {
                     items.push(item);
                     ids.push(touch.request_id);
                 }
-                Err(failure) => tracing::warn!(%failure, request_id = %request, "a touch is not passed on"),
+                Err(failure) => {
+                    tracing::warn!(%failure, request_id = %request, "a touch is not passed on")
+                }
             }
         }
         match self.purses.touch(&items).await {
@@ -354,6 +413,10 @@ impl Reservations {
     }
 
     async fn touch_item(&self, touch: &Touch, request: RequestId) -> Result<TouchItem, Failure> {
+        let named = touch.draft.as_ref().and_then(|draft| draft.party.as_ref());
+        if touch.tenant.is_empty() || named.is_some_and(|party| party.tenant != touch.tenant) {
+            return Err(invalid("tenant", "the tenant of the draft's party"));
+        }
         let (takes, draft) = match &touch.draft {
             None => (Vec::new(), bytes::Bytes::new()),
             Some(draft) => {
@@ -361,7 +424,10 @@ impl Reservations {
                     Some(party) => self.purses(party, request, false).await?,
                     None => Vec::new(),
                 };
-                let takes = purses.iter().map(|purse| purse.held(touch.held_nanos, touch.held_tokens)).collect();
+                let takes = purses
+                    .iter()
+                    .map(|purse| purse.held(touch.held_nanos, touch.held_tokens))
+                    .collect();
                 (takes, prost::Message::encode_to_vec(draft).into())
             }
         };
@@ -388,7 +454,11 @@ fn request_id(text: &str) -> Result<RequestId, Failure> {
 }
 
 fn invalid(param: &str, expected: &str) -> Failure {
-    Failure::new(Reason::InvalidRequest, format!("{param}: expected {expected}")).param(param)
+    Failure::new(
+        Reason::InvalidRequest,
+        format!("{param}: expected {expected}"),
+    )
+    .param(param)
 }
 
 fn unavailable(message: &str) -> Failure {

@@ -16,6 +16,7 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 use prost::Message as _;
 use switchboard_common::{
+    grpc::continue_trace,
     ids::{RequestId, TenantName},
     lifecycle::Lifecycle,
 };
@@ -28,6 +29,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
 };
+use tracing::Span;
 
 use crate::{
     config::Config,
@@ -84,6 +86,7 @@ pub(crate) struct Job {
     settlement: Settlement,
     ack: Ack,
     came: Instant,
+    span: Span,
 }
 
 /// Takes settlements in.
@@ -100,7 +103,11 @@ pub(crate) struct Closed;
 
 impl Settler {
     /// Starts the one task that commits.
-    pub(crate) fn start(config: &Config, reservations: Reservations, lifecycle: &Lifecycle) -> Self {
+    pub(crate) fn start(
+        config: &Config,
+        reservations: Reservations,
+        lifecycle: &Lifecycle,
+    ) -> Self {
         let (queue, jobs) = mpsc::channel(config.queue);
         let recovered_ms = Arc::new(AtomicI64::new(0));
         let books = Books {
@@ -111,12 +118,16 @@ impl Settler {
         };
         let (gather, batch) = (config.gather, config.batch);
         lifecycle.spawn("settlements", Box::pin(run(jobs, books, gather, batch)));
-        Self { queue, recovered_ms }
+        Self {
+            queue,
+            recovered_ms,
+        }
     }
 
     /// Waits for a place in the queue.
     pub(crate) async fn submit(&self, settlement: Settlement, ack: Ack) -> Result<(), Closed> {
         let job = Job {
+            span: settle_span(&settlement),
             settlement,
             ack,
             came: Instant::now(),
@@ -165,6 +176,7 @@ struct Item {
     priced: Priced,
     ack: Ack,
     came: Instant,
+    span: Span,
 }
 
 struct Books {
@@ -183,11 +195,22 @@ impl Books {
     /// Returns when each of them is committed or put aside.
     async fn settle(&self, batch: Vec<Job>) {
         let mut rounds: Vec<BTreeMap<RequestId, Item>> = Vec::new();
-        for Job { settlement, ack, came } in batch {
+        for Job {
+            settlement,
+            ack,
+            came,
+            span,
+        } in batch
+        {
             match self.price(settlement).await {
                 Ok(priced) => {
                     let id = priced.valid.id;
-                    let item = Item { priced, ack, came };
+                    let item = Item {
+                        priced,
+                        ack,
+                        came,
+                        span,
+                    };
                     // One transaction has a request once; what repeats it comes after.
                     match rounds.iter_mut().find(|round| !round.contains_key(&id)) {
                         Some(round) => {
@@ -212,9 +235,18 @@ impl Books {
         } else {
             None
         };
-        for attempt in valid.settlement.attempts.iter().filter(|attempt| attempt.usage.is_some()) {
+        for attempt in valid
+            .settlement
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.usage.is_some())
+        {
             if self.sheet(attempt.cost_version).await.is_none() {
-                self.reservations.observation.unpriced.get_or_create(&KindLabel { kind: "cost" }).inc();
+                self.reservations
+                    .observation
+                    .unpriced
+                    .get_or_create(&KindLabel { kind: "cost" })
+                    .inc();
                 tracing::warn!(
                     request_id = %valid.id,
                     account = %attempt.account,
@@ -235,7 +267,11 @@ impl Books {
                     self.note_recovery(&pause);
                     return rates;
                 }
-                Err(error) => pause.wait("sheets cannot be read; settlements wait", &error).await,
+                Err(error) => {
+                    pause
+                        .wait("sheets cannot be read; settlements wait", &error)
+                        .await
+                }
             }
         }
     }
@@ -248,7 +284,10 @@ impl Books {
                 Ok(settled) => {
                     self.acknowledge(&part, &settled);
                     self.tell_state(&part, &settled).await;
-                    let conflicts = settled.outcomes.iter().map(|outcome| *outcome == Outcome::Conflict);
+                    let conflicts = settled
+                        .outcomes
+                        .iter()
+                        .map(|outcome| *outcome == Outcome::Conflict);
                     for (item, conflict) in part.into_iter().zip(conflicts) {
                         if conflict {
                             self.bury_conflict(item).await;
@@ -289,7 +328,12 @@ impl Books {
                 }
                 Ok(Err(fault)) => fault,
                 Err(_) => {
-                    pause.wait("settlements wait for the database", &"the commit took too long").await;
+                    pause
+                        .wait(
+                            "settlements wait for the database",
+                            &"the commit took too long",
+                        )
+                        .await;
                     continue;
                 }
             };
@@ -297,7 +341,9 @@ impl Books {
                 Fault::Data(problem) => return Err(problem),
                 Fault::Other(error) if pause.times >= TRIES => return Err(error.to_string()),
                 Fault::Other(error) | Fault::Outage(error) => {
-                    pause.wait("settlements wait for the database", &error).await;
+                    pause
+                        .wait("settlements wait for the database", &error)
+                        .await;
                 }
             }
         }
@@ -321,7 +367,8 @@ impl Books {
     fn note_recovery(&self, pause: &Pause) {
         if pause.times > 0 {
             tracing::info!("the database is back; settlements go on");
-            self.recovered_ms.store(self.reservations.clock.now_ms(), Ordering::Relaxed);
+            self.recovered_ms
+                .store(self.reservations.clock.now_ms(), Ordering::Relaxed);
         }
     }
 
@@ -338,7 +385,11 @@ impl Books {
                 Outcome::Duplicate => "duplicate",
                 Outcome::Conflict => "conflict",
             };
-            observation.settlements.get_or_create(&OutcomeLabel { outcome: label }).inc();
+            observation
+                .settlements
+                .get_or_create(&OutcomeLabel { outcome: label })
+                .inc();
+            item.span.record("outcome", label);
             if matches!(outcome, Outcome::Applied | Outcome::Replaced) {
                 self.learn(&item.priced);
             }
@@ -347,18 +398,28 @@ impl Books {
 
     fn learn(&self, priced: &Priced) {
         let (observation, settlement) = (&self.reservations.observation, &priced.valid.settlement);
-        observation.charge.inc_by(u64::try_from(priced.amounts.charge_nanos).unwrap_or(0));
-        observation.cost.inc_by(u64::try_from(priced.amounts.cost_nanos).unwrap_or(0));
+        observation
+            .charge
+            .inc_by(u64::try_from(priced.amounts.charge_nanos).unwrap_or(0));
+        observation
+            .cost
+            .inc_by(u64::try_from(priced.amounts.cost_nanos).unwrap_or(0));
         let Some(usage) = settlement.usage.filter(|_| priced.valid.charges()) else {
             return;
         };
         for (kind, tokens) in kinds(&usage) {
-            observation.tokens.get_or_create(&KindLabel { kind }).inc_by(tokens);
+            observation
+                .tokens
+                .get_or_create(&KindLabel { kind })
+                .inc_by(tokens);
         }
         if settlement.usage_source() == UsageSource::Provider
             && let Some(output) = usage.output_tokens
         {
-            self.reservations.expectations.lock().observe(&settlement.public_model, output);
+            self.reservations
+                .expectations
+                .lock()
+                .observe(&settlement.public_model, output);
         }
     }
 
@@ -373,19 +434,30 @@ impl Books {
             }
         }
         for row in &settled.wallets {
-            if let Some((_, values)) = row.id.strip_prefix("tenant:").and_then(|tenant| news.get_mut(tenant)) {
+            if let Some((_, values)) = row
+                .id
+                .strip_prefix("tenant:")
+                .and_then(|tenant| news.get_mut(tenant))
+            {
                 values.push(purse::balance_value(Some(row)));
             }
         }
         for row in &settled.windows {
-            if let Some((_, values)) = row.owner.strip_prefix("tenant:").and_then(|tenant| news.get_mut(tenant)) {
+            if let Some((_, values)) = row
+                .owner
+                .strip_prefix("tenant:")
+                .and_then(|tenant| news.get_mut(tenant))
+            {
                 values.extend(both_units(row));
             }
         }
         // A group's spending is of all tenants: each has its own copy.
         let others = self.group_news(part, settled);
         for (tenant, values) in &others {
-            news.entry(tenant).or_default().1.extend(values.iter().cloned());
+            news.entry(tenant)
+                .or_default()
+                .1
+                .extend(values.iter().cloned());
         }
         let news: Vec<_> = news
             .into_iter()
@@ -413,10 +485,19 @@ impl Books {
             let Some(group) = row.owner.strip_prefix("group:") else {
                 continue;
             };
-            let mut tenants: BTreeSet<String> =
-                self.reservations.group_tenants.lock().get(group).cloned().unwrap_or_default();
+            let mut tenants: BTreeSet<String> = self
+                .reservations
+                .group_tenants
+                .lock()
+                .get(group)
+                .cloned()
+                .unwrap_or_default();
             let parties = part.iter().map(|item| &item.priced.valid.party);
-            tenants.extend(parties.filter(|party| party.group == group).map(|party| party.tenant.clone()));
+            tenants.extend(
+                parties
+                    .filter(|party| party.group == group)
+                    .map(|party| party.tenant.clone()),
+            );
             for tenant in tenants {
                 news.entry(tenant).or_default().extend(both_units(row));
             }
@@ -431,35 +512,60 @@ impl Books {
         );
         let problem = "a settlement of this id with another key or fingerprint is in the books";
         let settlement = item.priced.valid.into_settlement();
-        self.put_aside("conflict", problem, &settlement, item.ack).await;
+        self.put_aside("conflict", problem, &settlement, item.ack)
+            .await;
     }
 
     async fn bury_failed(&self, item: Item, problem: &str) {
         tracing::error!(request_id = %item.priced.valid.id, problem, "a settlement cannot be booked and is put aside");
         let settlement = item.priced.valid.into_settlement();
         self.void(&settlement).await;
-        self.put_aside("failed", problem, &settlement, item.ack).await;
+        self.put_aside("failed", problem, &settlement, item.ack)
+            .await;
     }
 
     async fn bury(&self, refused: Refused, kind: Option<&'static str>, ack: Ack) {
-        let Refused { problem, settlement } = refused;
+        let Refused {
+            problem,
+            settlement,
+        } = refused;
         tracing::error!(request_id = %settlement.request_id, %problem, "a settlement cannot be booked and is put aside");
         self.void(&settlement).await;
-        self.put_aside(kind.unwrap_or(problem.kind()), &problem.to_string(), &settlement, ack).await;
+        self.put_aside(
+            kind.unwrap_or(problem.kind()),
+            &problem.to_string(),
+            &settlement,
+            ack,
+        )
+        .await;
     }
 
     /// Money is not held for what will not be settled; else the reaper would find it again and again.
     async fn void(&self, settlement: &Settlement) {
         if let (Ok(id), Some(party)) = (settlement.request_id.parse(), &settlement.party)
-            && let Err(error) = self.reservations.purses.void(&TenantName::from(party.tenant.as_str()), id).await
+            && let Err(error) = self
+                .reservations
+                .purses
+                .void(&TenantName::from(party.tenant.as_str()), id)
+                .await
         {
             tracing::warn!(%error, "a hold is not given back: the state store is away");
         }
     }
 
     /// Waits until it is stored, then acknowledges.
-    async fn put_aside(&self, kind: &'static str, problem: &str, settlement: &Settlement, ack: Ack) {
-        self.reservations.observation.dead_letters.get_or_create(&KindLabel { kind }).inc();
+    async fn put_aside(
+        &self,
+        kind: &'static str,
+        problem: &str,
+        settlement: &Settlement,
+        ack: Ack,
+    ) {
+        self.reservations
+            .observation
+            .dead_letters
+            .get_or_create(&KindLabel { kind })
+            .inc();
         let mut pause = Pause::default();
         loop {
             let buried = self.reservations.store.bury(
@@ -472,12 +578,45 @@ impl Books {
             );
             match buried.await {
                 Ok(()) => break,
-                Err(error) => pause.wait("dead letters wait for the database", &error).await,
+                Err(error) => {
+                    pause
+                        .wait("dead letters wait for the database", &error)
+                        .await
+                }
             }
         }
         self.note_recovery(&pause);
         ack.give(settlement.request_id.clone());
     }
+}
+
+/// From arrival to acknowledgement, in the request's own trace (OBS-1); disabled while nothing is exported.
+fn settle_span(settlement: &Settlement) -> Span {
+    let span = tracing::info_span!(
+        target: "trace",
+        "settle",
+        otel.name = "billing settle",
+        request_id = %settlement.request_id,
+        outcome = tracing::field::Empty,
+    );
+    if !span.is_disabled()
+        && let Some(parent) = trace_parent(settlement)
+    {
+        continue_trace(&span, &http::HeaderMap::from_iter([(TRACEPARENT, parent)]));
+    }
+    span
+}
+
+const TRACEPARENT: http::HeaderName = http::HeaderName::from_static("traceparent");
+
+/// A settlement tells its trace, not its parent span: the end of the request's id stands for that.
+fn trace_parent(settlement: &Settlement) -> Option<http::HeaderValue> {
+    let id: RequestId = settlement.request_id.parse().ok()?;
+    if settlement.trace_id.is_empty() {
+        return None;
+    }
+    let (_, parent) = id.as_uuid().as_u64_pair();
+    http::HeaderValue::from_str(&format!("00-{}-{parent:016x}-01", settlement.trace_id)).ok()
 }
 
 fn both_units(row: &WindowRow) -> [PurseValue; 2] {
@@ -508,8 +647,33 @@ impl Pause {
         if self.times == 0 {
             tracing::warn!(%error, "{what}");
         }
-        let pause = FIRST_PAUSE.saturating_mul(1 << self.times.min(6)).min(LONGEST_PAUSE);
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << self.times.min(6))
+            .min(LONGEST_PAUSE);
         self.times = self.times.saturating_add(1);
         tokio::time::sleep(pause).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_settlement_continues_its_requests_trace() {
+        let settlement = Settlement {
+            request_id: "01a229f1-2800-7940-bef2-ceefa9433ea7".to_owned(),
+            trace_id: "4bf92f3577b34da6a3ce929d0e0e4736".to_owned(),
+            ..Settlement::default()
+        };
+        assert_eq!(
+            trace_parent(&settlement).unwrap(),
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-bef2ceefa9433ea7-01"
+        );
+        let untraced = Settlement {
+            trace_id: String::new(),
+            ..settlement
+        };
+        assert_eq!(trace_parent(&untraced), None);
     }
 }

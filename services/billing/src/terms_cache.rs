@@ -42,7 +42,8 @@ pub(crate) struct TermsCache {
 
 impl TermsCache {
     pub(crate) fn new(store: Store, clock: SharedClock, config: &Config) -> Self {
-        let millis = |duration: std::time::Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        let millis =
+            |duration: std::time::Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self {
             store,
             clock,
@@ -61,7 +62,12 @@ impl TermsCache {
             let mine = now_ms >= due_ms
                 && entry
                     .due_ms
-                    .compare_exchange(due_ms, now_ms.saturating_add(RETRY_MS), Ordering::Relaxed, Ordering::Relaxed)
+                    .compare_exchange(
+                        due_ms,
+                        now_ms.saturating_add(RETRY_MS),
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    )
                     .is_ok();
             if !mine {
                 return Ok(Arc::clone(&entry.terms));
@@ -72,7 +78,9 @@ impl TermsCache {
                     self.entries.insert(owner.to_owned(), fresh).await;
                     Ok(terms)
                 }
-                Err(_) if now_ms.saturating_sub(entry.read_ms) < self.grace_ms => Ok(Arc::clone(&entry.terms)),
+                Err(_) if now_ms.saturating_sub(entry.read_ms) < self.grace_ms => {
+                    Ok(Arc::clone(&entry.terms))
+                }
                 Err(error) => {
                     self.entries.invalidate(owner).await;
                     Err(Arc::new(error))
@@ -88,7 +96,10 @@ impl TermsCache {
 
     /// What is in memory, however old.
     pub(crate) async fn peek(&self, owner: &str) -> Option<Arc<Terms>> {
-        self.entries.get(owner).await.map(|entry| Arc::clone(&entry.terms))
+        self.entries
+            .get(owner)
+            .await
+            .map(|entry| Arc::clone(&entry.terms))
     }
 
     /// The owner's terms changed.
@@ -110,7 +121,11 @@ impl TermsCache {
         let read_ms = self.clock.now_ms();
         let terms = Arc::new(self.store.terms(owner).await?);
         let unchanged = self.changes.load(Ordering::SeqCst) == before;
-        let due_ms = if unchanged { read_ms.saturating_add(self.refresh_ms) } else { 0 };
+        let due_ms = if unchanged {
+            read_ms.saturating_add(self.refresh_ms)
+        } else {
+            0
+        };
         Ok(Arc::new(Entry {
             terms,
             read_ms,

@@ -146,7 +146,11 @@ impl Valid {
 }
 
 fn bounded(nanos: i64) -> Result<i64, Overflow> {
-    if nanos <= MOST_NANOS { Ok(nanos) } else { Err(Overflow) }
+    if nanos <= MOST_NANOS {
+        Ok(nanos)
+    } else {
+        Err(Overflow)
+    }
 }
 
 fn check(settlement: &Settlement) -> Result<RequestId, Problem> {
@@ -160,17 +164,31 @@ fn check(settlement: &Settlement) -> Result<RequestId, Problem> {
             "request_id is no UUIDv7: it does not tell when the request was admitted",
         ));
     }
-    let party = settlement.party.as_ref().ok_or_else(|| invalid("party is missing"))?;
+    let party = settlement
+        .party
+        .as_ref()
+        .ok_or_else(|| invalid("party is missing"))?;
     if party.tenant.is_empty() {
         return Err(invalid("party.tenant is empty"));
     }
-    let usages = settlement.attempts.iter().filter_map(|attempt| attempt.usage.as_ref());
+    let usages = settlement
+        .attempts
+        .iter()
+        .filter_map(|attempt| attempt.usage.as_ref());
     for usage in usages.chain(settlement.usage.as_ref()) {
-        if counts(usage).into_iter().flatten().any(|count| count > MOST_TOKENS) {
+        if counts(usage)
+            .into_iter()
+            .flatten()
+            .any(|count| count > MOST_TOKENS)
+        {
             return Err(invalid("a count of usage is beyond 10^12"));
         }
     }
-    let mut numbers: Vec<_> = settlement.attempts.iter().map(|attempt| attempt.number).collect();
+    let mut numbers: Vec<_> = settlement
+        .attempts
+        .iter()
+        .map(|attempt| attempt.number)
+        .collect();
     numbers.sort_unstable();
     numbers.dedup();
     if numbers.len() != settlement.attempts.len() {
@@ -272,7 +290,10 @@ impl Movement {
         let taken = self.charge_nanos.checked_neg().ok_or(OutOfRange)?;
         let mut after = *wallet;
         let mut entries = after.post(tenant, Account::Revenue, taken)?;
-        post_costs(&mut entries, self.costs.iter().map(|(account, nanos)| (account, *nanos)))?;
+        post_costs(
+            &mut entries,
+            self.costs.iter().map(|(account, nanos)| (account, *nanos)),
+        )?;
         *wallet = after;
         Ok(entries)
     }
@@ -312,7 +333,11 @@ fn make_storable(settlement: &mut Settlement, party: &mut Party) {
         &mut party.cost_center,
     ];
     let attempts = settlement.attempts.iter_mut().flat_map(|attempt| {
-        [&mut attempt.account, &mut attempt.upstream_model, &mut attempt.error]
+        [
+            &mut attempt.account,
+            &mut attempt.upstream_model,
+            &mut attempt.error,
+        ]
     });
     for text in texts.into_iter().chain(attempts) {
         if text.contains('\0') {

@@ -45,7 +45,9 @@ fn price(settlement: Settlement) -> Result<Priced, Box<Refused>> {
 }
 
 fn id(number: u8) -> RequestId {
-    RequestId::from(uuid::Builder::from_unix_timestamp_millis(1_796_000_000_000, &[number; 10]).into_uuid())
+    RequestId::from(
+        uuid::Builder::from_unix_timestamp_millis(1_796_000_000_000, &[number; 10]).into_uuid(),
+    )
 }
 
 #[test]
@@ -56,11 +58,18 @@ fn nonsense_is_named() {
         Valid::new(wrong).unwrap_err().to_string()
     };
     assert!(broken(|s| s.request_id = "x".to_owned()).contains("no UUID"));
-    assert!(broken(|s| s.request_id = "9b2f7c1e-0000-4000-8000-000000000000".to_owned()).contains("UUIDv7"));
+    assert!(
+        broken(|s| s.request_id = "9b2f7c1e-0000-4000-8000-000000000000".to_owned())
+            .contains("UUIDv7")
+    );
     assert!(broken(|s| s.party = None).contains("party"));
     assert!(broken(|s| s.attempts = vec![Attempt::default(); 2]).contains("same number"));
     assert!(
-        broken(|s| s.usage = Some(Usage { images: Some(u64::MAX), ..Usage::default() })).contains("10^12")
+        broken(|s| s.usage = Some(Usage {
+            images: Some(u64::MAX),
+            ..Usage::default()
+        }))
+        .contains("10^12")
     );
 }
 
@@ -77,11 +86,17 @@ fn no_text_keeps_a_settlement_out_of_the_books() {
 #[test]
 fn without_a_price_nothing_is_free() {
     let valid = Valid::new(settlement(id(1), 1, false, 1)).unwrap();
-    assert_eq!(valid.price(None, |_| None).unwrap_err().problem, Problem::Unpriced(1));
+    assert_eq!(
+        valid.price(None, |_| None).unwrap_err().problem,
+        Problem::Unpriced(1)
+    );
     let mut free = settlement(id(1), 1, false, 1);
     free.charge_nothing = true;
     let priced = Valid::new(free).unwrap().price(None, |_| None).unwrap();
-    assert_eq!((priced.amounts.charge_nanos, priced.amounts.counted_tokens), (0, 0));
+    assert_eq!(
+        (priced.amounts.charge_nanos, priced.amounts.counted_tokens),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -98,7 +113,10 @@ fn every_attempt_costs_its_own() {
     });
     let priced = price(two).unwrap();
     assert_eq!(priced.amounts.attempt_costs, [10, 3]);
-    assert_eq!((priced.amounts.charge_nanos, priced.amounts.cost_nanos), (20, 13));
+    assert_eq!(
+        (priced.amounts.charge_nanos, priced.amounts.cost_nanos),
+        (20, 13)
+    );
 }
 
 /// The books as a map: the store's algorithm without a store.
@@ -125,7 +143,10 @@ impl Books {
             },
         };
         let entries = movement.post("acme", &mut self.wallet).unwrap();
-        assert_eq!(entries.iter().map(|entry| entry.amount_nanos).sum::<i64>(), 0);
+        assert_eq!(
+            entries.iter().map(|entry| entry.amount_nanos).sum::<i64>(),
+            0
+        );
         self.entries.extend(entries);
         self.counted += movement.counted_tokens;
         self.rows.insert(

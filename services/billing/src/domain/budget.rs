@@ -98,10 +98,7 @@ impl Budgets {
 
     /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Budget> {
-        self.by_subject
-            .values()
-            .flat_map(HashMap::values)
-            .flatten()
+        self.by_subject.values().flat_map(HashMap::values).flatten()
     }
 }
 

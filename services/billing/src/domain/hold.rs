@@ -121,8 +121,7 @@ fn price(rates: &Rates, factors: Factors, input: u64, output: u64, choices: u64)
         reasoning_tokens: all_reasoning.then_some(output),
         ..Usage::default()
     };
-    rate(rates, &usage, factors)
-        .map_or(MOST_HELD, |NanoUsd(nanos)| nanos.clamp(0, MOST_HELD))
+    rate(rates, &usage, factors).map_or(MOST_HELD, |NanoUsd(nanos)| nanos.clamp(0, MOST_HELD))
 }
 
 fn tokens(input: u64, output: u64, choices: u64) -> i64 {
@@ -169,7 +168,12 @@ mod tests {
 
     #[test]
     fn a_hold_that_is_not_strict_expects_what_the_model_usually_answers() {
-        let size = size(&ask(false), BOUNDS, &rates(3_000_000, 1_000_000), Factors::ONE);
+        let size = size(
+            &ask(false),
+            BOUNDS,
+            &rates(3_000_000, 1_000_000),
+            Factors::ONE,
+        );
         assert_eq!((size.want_nanos, size.min_nanos), (100 * 3 + 400, 1));
         assert_eq!((size.want_tokens, size.min_tokens), (500, 1));
     }
@@ -201,12 +205,20 @@ mod tests {
             reasoning: Some(3_000_000),
             ..rates(0, 1_000_000)
         };
-        assert_eq!(size(&ask(true), BOUNDS, &rates, Factors::ONE).want_nanos, 3_000);
+        assert_eq!(
+            size(&ask(true), BOUNDS, &rates, Factors::ONE).want_nanos,
+            3_000
+        );
     }
 
     #[test]
     fn what_is_beyond_all_balances_is_held_as_the_most_there_is() {
-        let size = size(&ask(true), BOUNDS, &rates(i64::MAX, i64::MAX), Factors::from_wire(u64::MAX, 1));
+        let size = size(
+            &ask(true),
+            BOUNDS,
+            &rates(i64::MAX, i64::MAX),
+            Factors::from_wire(u64::MAX, 1),
+        );
         assert_eq!(size.want_nanos, MOST_HELD);
     }
 

@@ -77,7 +77,10 @@ impl Wallet {
             overrun_nanos: self.overrun_nanos.checked_add(overrun).ok_or(OutOfRange)?,
             prepaid: self.prepaid,
         };
-        after.balance_nanos.checked_add(after.overrun_nanos).ok_or(OutOfRange)?;
+        after
+            .balance_nanos
+            .checked_add(after.overrun_nanos)
+            .ok_or(OutOfRange)?;
         *self = after;
         Ok((balance, overrun))
     }
@@ -112,7 +115,11 @@ pub(crate) fn post_costs(
         total = total.checked_add(nanos).ok_or(OutOfRange)?;
         push(entries, Account::Provider(account.as_ref()), nanos);
     }
-    push(entries, Account::Cost, total.checked_neg().ok_or(OutOfRange)?);
+    push(
+        entries,
+        Account::Cost,
+        total.checked_neg().ok_or(OutOfRange)?,
+    );
     Ok(())
 }
 
@@ -140,7 +147,10 @@ mod tests {
     }
 
     fn sum(entries: &[Entry]) -> i128 {
-        entries.iter().map(|entry| i128::from(entry.amount_nanos)).sum()
+        entries
+            .iter()
+            .map(|entry| i128::from(entry.amount_nanos))
+            .sum()
     }
 
     #[test]
@@ -151,8 +161,14 @@ mod tests {
             .iter()
             .map(|entry| (entry.account.as_str(), entry.amount_nanos))
             .collect();
-        assert_eq!(lines, [("balance:t", -100), ("overrun:t", -60), ("revenue", 160)]);
-        assert_eq!((wallet.balance_nanos, wallet.overrun_nanos, wallet.worth()), (0, -60, -60));
+        assert_eq!(
+            lines,
+            [("balance:t", -100), ("overrun:t", -60), ("revenue", 160)]
+        );
+        assert_eq!(
+            (wallet.balance_nanos, wallet.overrun_nanos, wallet.worth()),
+            (0, -60, -60)
+        );
         wallet.post("t", Account::Funding, 100).unwrap();
         assert_eq!((wallet.balance_nanos, wallet.overrun_nanos), (40, 0));
     }
@@ -180,7 +196,10 @@ mod tests {
         let mut wallet = prepaid(i64::MAX);
         assert_eq!(wallet.post("t", Account::Funding, 1), Err(OutOfRange));
         assert_eq!(wallet, prepaid(i64::MAX));
-        assert_eq!(wallet.post("t", Account::Funding, i64::MIN), Err(OutOfRange));
+        assert_eq!(
+            wallet.post("t", Account::Funding, i64::MIN),
+            Err(OutOfRange)
+        );
     }
 
     proptest! {

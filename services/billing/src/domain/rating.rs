@@ -65,16 +65,32 @@ pub(crate) fn rate(rates: &Rates, usage: &Usage, factors: Factors) -> Result<Nan
         }
         Ok(())
     };
-    let (input, audio_input) = apart(usage.input_tokens, usage.audio_input_tokens, rates.audio_input);
+    let (input, audio_input) = apart(
+        usage.input_tokens,
+        usage.audio_input_tokens,
+        rates.audio_input,
+    );
     let (output, reasoning) = apart(usage.output_tokens, usage.reasoning_tokens, rates.reasoning);
     let (output, audio_output) = apart(Some(output), usage.audio_output_tokens, rates.audio_output);
     let like_input = |own: Option<i64>| own.or(rates.input);
 
     add(input, rates.input, PER_MILLION)?;
     add(audio_input, rates.audio_input, PER_MILLION)?;
-    add(given(usage.cached_input_tokens), like_input(rates.cached_input), PER_MILLION)?;
-    add(given(usage.cache_write_5m_tokens), like_input(rates.cache_write_5m), PER_MILLION)?;
-    add(given(usage.cache_write_1h_tokens), like_input(rates.cache_write_1h), PER_MILLION)?;
+    add(
+        given(usage.cached_input_tokens),
+        like_input(rates.cached_input),
+        PER_MILLION,
+    )?;
+    add(
+        given(usage.cache_write_5m_tokens),
+        like_input(rates.cache_write_5m),
+        PER_MILLION,
+    )?;
+    add(
+        given(usage.cache_write_1h_tokens),
+        like_input(rates.cache_write_1h),
+        PER_MILLION,
+    )?;
     add(output, rates.output, PER_MILLION)?;
     add(reasoning, rates.reasoning, PER_MILLION)?;
     add(audio_output, rates.audio_output, PER_MILLION)?;

@@ -26,7 +26,10 @@ fn cache_writes_are_charged_once_cases_a12() {
         output_tokens: Some(550),
         ..Usage::default()
     };
-    assert_eq!(rate(&rates, &usage, Factors::ONE).unwrap().to_string(), "0.054399");
+    assert_eq!(
+        rate(&rates, &usage, Factors::ONE).unwrap().to_string(),
+        "0.054399"
+    );
 }
 
 #[test]
@@ -68,7 +71,10 @@ fn what_is_not_priced_apart_is_charged_as_what_it_is_part_of() {
         reasoning: usd("20"),
         ..rates
     };
-    assert_eq!(nanos(&apart, &usage), 1_000_000_000 + 6_000_000_000 + 8_000_000_000);
+    assert_eq!(
+        nanos(&apart, &usage),
+        1_000_000_000 + 6_000_000_000 + 8_000_000_000
+    );
 }
 
 #[test]

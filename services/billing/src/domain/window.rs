@@ -66,7 +66,11 @@ fn month(at_ms: i64) -> Window {
         .ok()
         .and_then(|at| {
             let (year, month) = (at.year(), at.month());
-            let next_year = if month == Month::December { year + 1 } else { year };
+            let next_year = if month == Month::December {
+                year + 1
+            } else {
+                year
+            };
             Some((first_of(year, month)?, first_of(next_year, month.next())?))
         });
     bounds.map_or_else(
@@ -97,9 +101,18 @@ mod tests {
         assert_eq!(
             Span::ALL.map(|span| span.window(at)),
             [
-                (datetime!(2028-02-29 13:00 UTC), datetime!(2028-02-29 14:00 UTC)),
-                (datetime!(2028-02-29 0:00 UTC), datetime!(2028-03-01 0:00 UTC)),
-                (datetime!(2028-02-01 0:00 UTC), datetime!(2028-03-01 0:00 UTC)),
+                (
+                    datetime!(2028-02-29 13:00 UTC),
+                    datetime!(2028-02-29 14:00 UTC)
+                ),
+                (
+                    datetime!(2028-02-29 0:00 UTC),
+                    datetime!(2028-03-01 0:00 UTC)
+                ),
+                (
+                    datetime!(2028-02-01 0:00 UTC),
+                    datetime!(2028-03-01 0:00 UTC)
+                ),
             ]
             .map(|(starts, ends)| Window {
                 starts_ms: ms(starts),

@@ -10,10 +10,11 @@ use switchboard_common::{
 };
 use switchboard_proto::{
     billing::v1::{
-        ApplyPricesRequest, ApplyPricesResponse, ApplyTenantsRequest, ApplyTenantsResponse, Budget as WireBudget,
-        BudgetState, ExplainRequest, ExplainResponse, GetTenantRequest, GetTenantResponse, ListAuditRequest,
-        ListAuditResponse, ListUsageRequest, ListUsageResponse, TopUpRequest, TopUpResponse, VerifyLedgerRequest,
-        VerifyLedgerResponse, billing_admin_server::BillingAdmin,
+        ApplyPricesRequest, ApplyPricesResponse, ApplyTenantsRequest, ApplyTenantsResponse,
+        Budget as WireBudget, BudgetState, ExplainRequest, ExplainResponse, GetTenantRequest,
+        GetTenantResponse, ListAuditRequest, ListAuditResponse, ListUsageRequest,
+        ListUsageResponse, TopUpRequest, TopUpResponse, VerifyLedgerRequest, VerifyLedgerResponse,
+        billing_admin_server::BillingAdmin,
     },
     common::v1::{Actor, PlannedChange},
 };
@@ -50,7 +51,10 @@ pub struct AdminService(pub(crate) Arc<Admin>);
 
 #[tonic::async_trait]
 impl BillingAdmin for AdminService {
-    async fn plan_prices(&self, request: Request<ApplyPricesRequest>) -> Result<Response<ApplyPricesResponse>, Status> {
+    async fn plan_prices(
+        &self,
+        request: Request<ApplyPricesRequest>,
+    ) -> Result<Response<ApplyPricesResponse>, Status> {
         let (_, sheets) = sheets(request.into_inner())?;
         let planned = self.0.store.plan_prices(&sheets).await.map_err(broken)?;
         Ok(Response::new(ApplyPricesResponse {
@@ -59,10 +63,18 @@ impl BillingAdmin for AdminService {
         }))
     }
 
-    async fn apply_prices(&self, request: Request<ApplyPricesRequest>) -> Result<Response<ApplyPricesResponse>, Status> {
+    async fn apply_prices(
+        &self,
+        request: Request<ApplyPricesRequest>,
+    ) -> Result<Response<ApplyPricesResponse>, Status> {
         let (actor, sheets) = sheets(request.into_inner())?;
         let now_ms = self.0.reservations.clock.now_ms();
-        let planned = self.0.store.apply_prices(&sheets, &actor, now_ms).await.map_err(broken)?;
+        let planned = self
+            .0
+            .store
+            .apply_prices(&sheets, &actor, now_ms)
+            .await
+            .map_err(broken)?;
         self.0.feed.wake();
         Ok(Response::new(ApplyPricesResponse {
             changes: planned.changes,
@@ -70,41 +82,67 @@ impl BillingAdmin for AdminService {
         }))
     }
 
-    async fn plan_tenants(&self, request: Request<ApplyTenantsRequest>) -> Result<Response<ApplyTenantsResponse>, Status> {
+    async fn plan_tenants(
+        &self,
+        request: Request<ApplyTenantsRequest>,
+    ) -> Result<Response<ApplyTenantsResponse>, Status> {
         let changes = self.0.tenants(request.into_inner(), false).await?;
         Ok(Response::new(ApplyTenantsResponse { changes }))
     }
 
-    async fn apply_tenants(&self, request: Request<ApplyTenantsRequest>) -> Result<Response<ApplyTenantsResponse>, Status> {
+    async fn apply_tenants(
+        &self,
+        request: Request<ApplyTenantsRequest>,
+    ) -> Result<Response<ApplyTenantsResponse>, Status> {
         let changes = self.0.tenants(request.into_inner(), true).await?;
         Ok(Response::new(ApplyTenantsResponse { changes }))
     }
 
-    async fn get_tenant(&self, request: Request<GetTenantRequest>) -> Result<Response<GetTenantResponse>, Status> {
+    async fn get_tenant(
+        &self,
+        request: Request<GetTenantRequest>,
+    ) -> Result<Response<GetTenantResponse>, Status> {
         let name = request.into_inner().name;
         Ok(Response::new(self.0.tenant(name).await?))
     }
 
-    async fn top_up(&self, request: Request<TopUpRequest>) -> Result<Response<TopUpResponse>, Status> {
+    async fn top_up(
+        &self,
+        request: Request<TopUpRequest>,
+    ) -> Result<Response<TopUpResponse>, Status> {
         let balance_nanos = self.0.top_up(request.into_inner()).await?;
         Ok(Response::new(TopUpResponse { balance_nanos }))
     }
 
-    async fn list_usage(&self, request: Request<ListUsageRequest>) -> Result<Response<ListUsageResponse>, Status> {
+    async fn list_usage(
+        &self,
+        request: Request<ListUsageRequest>,
+    ) -> Result<Response<ListUsageResponse>, Status> {
         let request = request.into_inner();
         let before = match request.before.as_str() {
             "" => None,
-            id => Some(id.parse().map_err(|_| invalid("before", "the request id of a row"))?),
+            id => Some(
+                id.parse()
+                    .map_err(|_| invalid("before", "the request id of a row"))?,
+            ),
         };
         let limit = match request.limit {
             0 => DEFAULT_ROWS,
             limit => limit.min(MOST_ROWS),
         };
-        let rows = self.0.store.usage(&request.tenant, before, limit).await.map_err(broken)?;
+        let rows = self
+            .0
+            .store
+            .usage(&request.tenant, before, limit)
+            .await
+            .map_err(broken)?;
         Ok(Response::new(ListUsageResponse { rows }))
     }
 
-    async fn explain(&self, request: Request<ExplainRequest>) -> Result<Response<ExplainResponse>, Status> {
+    async fn explain(
+        &self,
+        request: Request<ExplainRequest>,
+    ) -> Result<Response<ExplainResponse>, Status> {
         let id = request.into_inner().id;
         if id.is_empty() {
             return Err(invalid("id", "a request id or a client_request_id").into());
@@ -120,11 +158,17 @@ impl BillingAdmin for AdminService {
         Ok(Response::new(explained))
     }
 
-    async fn verify_ledger(&self, _: Request<VerifyLedgerRequest>) -> Result<Response<VerifyLedgerResponse>, Status> {
+    async fn verify_ledger(
+        &self,
+        _: Request<VerifyLedgerRequest>,
+    ) -> Result<Response<VerifyLedgerResponse>, Status> {
         Ok(Response::new(self.0.verify().await?))
     }
 
-    async fn list_audit(&self, request: Request<ListAuditRequest>) -> Result<Response<ListAuditResponse>, Status> {
+    async fn list_audit(
+        &self,
+        request: Request<ListAuditRequest>,
+    ) -> Result<Response<ListAuditResponse>, Status> {
         let limit = match request.into_inner().limit {
             0 => DEFAULT_ROWS,
             limit => limit.min(MOST_ROWS),
@@ -135,7 +179,11 @@ impl BillingAdmin for AdminService {
 }
 
 impl Admin {
-    async fn tenants(&self, request: ApplyTenantsRequest, keep: bool) -> Result<Vec<PlannedChange>, Failure> {
+    async fn tenants(
+        &self,
+        request: ApplyTenantsRequest,
+        keep: bool,
+    ) -> Result<Vec<PlannedChange>, Failure> {
         let actor = actor(request.actor)?;
         let mut seen = HashSet::new();
         let mut tenants = Vec::with_capacity(request.tenants.len());
@@ -144,10 +192,16 @@ impl Admin {
                 return Err(invalid("tenants.name", "each tenant's name, once"));
             }
             if tenant.opening_balance_nanos.is_some_and(|nanos| nanos < 0) {
-                return Err(invalid("tenants.opening_balance_nanos", "an amount that is not negative"));
+                return Err(invalid(
+                    "tenants.opening_balance_nanos",
+                    "an amount that is not negative",
+                ));
             }
             tenants.push(TenantTerms {
-                budgets: budgets(&tenant.budgets, &[SubjectKind::Tenant, SubjectKind::User, SubjectKind::Key])?,
+                budgets: budgets(
+                    &tenant.budgets,
+                    &[SubjectKind::Tenant, SubjectKind::User, SubjectKind::Key],
+                )?,
                 name: tenant.name,
                 opening_nanos: tenant.opening_balance_nanos,
             });
@@ -181,7 +235,12 @@ impl Admin {
 
     async fn tenant(&self, name: String) -> Result<GetTenantResponse, Failure> {
         let owner = tenant_owner(&name);
-        let wallet = self.store.wallet(&owner).await.map_err(broken)?.ok_or_else(|| no_tenant(&name))?;
+        let wallet = self
+            .store
+            .wallet(&owner)
+            .await
+            .map_err(broken)?
+            .ok_or_else(|| no_tenant(&name))?;
         let terms = self.store.terms(&owner).await.map_err(broken)?;
         let now_ms = self.reservations.clock.now_ms();
         let mut budgets = Vec::new();
@@ -189,7 +248,13 @@ impl Admin {
             let window = budget.span.window(now_ms);
             let row = self
                 .store
-                .window(&owner, budget.kind.name(), &budget.subject, budget.span.name(), window.starts_ms)
+                .window(
+                    &owner,
+                    budget.kind.name(),
+                    &budget.subject,
+                    budget.span.name(),
+                    window.starts_ms,
+                )
                 .await
                 .map_err(broken)?;
             budgets.push(BudgetState {
@@ -206,10 +271,13 @@ impl Admin {
             });
         }
         let key = |state: &BudgetState| {
-            state
-                .budget
-                .as_ref()
-                .map(|budget| (budget.subject_kind.clone(), budget.subject.clone(), state.resets_at_ms))
+            state.budget.as_ref().map(|budget| {
+                (
+                    budget.subject_kind.clone(),
+                    budget.subject.clone(),
+                    state.resets_at_ms,
+                )
+            })
         };
         budgets.sort_by_key(key);
         let held_nanos = self
@@ -219,7 +287,10 @@ impl Admin {
             .await
             .map_err(|error| {
                 tracing::warn!(%error, "open holds cannot be read");
-                Failure::new(Reason::Unavailable, "open holds cannot be read right now; try again shortly")
+                Failure::new(
+                    Reason::Unavailable,
+                    "open holds cannot be read right now; try again shortly",
+                )
             })?;
         Ok(GetTenantResponse {
             prepaid: wallet.wallet.prepaid,
@@ -234,15 +305,27 @@ impl Admin {
     async fn top_up(&self, request: TopUpRequest) -> Result<i64, Failure> {
         let actor = actor(request.actor)?;
         if request.idempotency_key.is_empty() || request.idempotency_key.len() > MOST_KEY {
-            return Err(invalid("idempotency_key", "1 to 200 bytes of your choice; the same key twice is one top-up"));
+            return Err(invalid(
+                "idempotency_key",
+                "1 to 200 bytes of your choice; the same key twice is one top-up",
+            ));
         }
         if request.amount_nanos == 0 {
-            return Err(invalid("amount_nanos", "an amount; negative for a correction"));
+            return Err(invalid(
+                "amount_nanos",
+                "an amount; negative for a correction",
+            ));
         }
         let now_ms = self.reservations.clock.now_ms();
         let done = self
             .store
-            .top_up(&request.tenant, request.amount_nanos, &request.idempotency_key, &actor, now_ms)
+            .top_up(
+                &request.tenant,
+                request.amount_nanos,
+                &request.idempotency_key,
+                &actor,
+                now_ms,
+            )
             .await
             .map_err(faulty)?;
         match done {
@@ -274,7 +357,10 @@ impl Admin {
         let limit = u64::try_from(self.hold_limit.as_millis()).unwrap_or(u64::MAX);
         let away = |error| {
             tracing::warn!(%error, "open holds cannot be read");
-            Failure::new(Reason::Unavailable, "open holds cannot be read right now; try again shortly")
+            Failure::new(
+                Reason::Unavailable,
+                "open holds cannot be read right now; try again shortly",
+            )
         };
         for hold in purses.stale(limit, MOST_HOLDS).await.map_err(away)? {
             findings.problems.push(format!(
@@ -304,7 +390,10 @@ fn sheets(request: ApplyPricesRequest) -> Result<(Actor, Vec<SheetText>), Failur
         let named = |what: &str, expected: &str| {
             Failure::new(
                 Reason::InvalidRequest,
-                format!("sheets: {} sheet of `{}`: {what}: expected {expected}", sheet.kind, sheet.subject),
+                format!(
+                    "sheets: {} sheet of `{}`: {what}: expected {expected}",
+                    sheet.kind, sheet.subject
+                ),
             )
             .param("sheets")
         };
@@ -312,13 +401,19 @@ fn sheets(request: ApplyPricesRequest) -> Result<(Actor, Vec<SheetText>), Failur
             return Err(named("kind", "price or cost"));
         }
         if sheet.subject.is_empty() {
-            return Err(named("subject", "the model's name, or account/upstream_model of a cost"));
+            return Err(named(
+                "subject",
+                "the model's name, or account/upstream_model of a cost",
+            ));
         }
         if !seen.insert((sheet.kind.clone(), sheet.subject.clone())) {
             return Err(named("subject", "each subject once"));
         }
         let rates = sheet.rates.unwrap_or_default();
-        if let Some((name, _)) = rating::named(&rates).iter().find(|(_, rate)| rate.is_some_and(|rate| rate < 0)) {
+        if let Some((name, _)) = rating::named(&rates)
+            .iter()
+            .find(|(_, rate)| rate.is_some_and(|rate| rate < 0))
+        {
             return Err(named(name, "a rate that is not negative"));
         }
         if !rating::prices_something(&rates) {
@@ -349,10 +444,18 @@ fn budgets(wire: &[WireBudget], kinds: &[SubjectKind]) -> Result<Vec<Budget>, Fa
                     "a user's e-mail, a key's or group's name; nothing for the tenant itself",
                 ));
             }
-            let span = Span::parse(&budget.window).ok_or_else(|| invalid("budgets.window", "hour, day or month"))?;
-            let tokens = budget.tokens.map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX));
-            if budget.amount_nanos.or(tokens).is_none() || budget.amount_nanos.is_some_and(|nanos| nanos < 0) {
-                return Err(invalid("budgets", "an amount that is not negative, or tokens, or both"));
+            let span = Span::parse(&budget.window)
+                .ok_or_else(|| invalid("budgets.window", "hour, day or month"))?;
+            let tokens = budget
+                .tokens
+                .map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX));
+            if budget.amount_nanos.or(tokens).is_none()
+                || budget.amount_nanos.is_some_and(|nanos| nanos < 0)
+            {
+                return Err(invalid(
+                    "budgets",
+                    "an amount that is not negative, or tokens, or both",
+                ));
             }
             if !seen.insert((kind, budget.subject.clone(), span)) {
                 return Err(invalid("budgets", "one budget per subject and window"));
@@ -377,7 +480,11 @@ fn actor(actor: Option<Actor>) -> Result<Actor, Failure> {
 }
 
 fn invalid(param: &str, expected: &str) -> Failure {
-    Failure::new(Reason::InvalidRequest, format!("{param}: expected {expected}")).param(param)
+    Failure::new(
+        Reason::InvalidRequest,
+        format!("{param}: expected {expected}"),
+    )
+    .param(param)
 }
 
 fn no_tenant(name: &str) -> Failure {
@@ -395,12 +502,18 @@ fn faulty(fault: Fault) -> Failure {
     match fault {
         Fault::Data(problem) => {
             tracing::warn!(%problem, "a change is refused by the database");
-            Failure::new(Reason::InvalidRequest, "a value is beyond what can be stored; check amounts and texts")
+            Failure::new(
+                Reason::InvalidRequest,
+                "a value is beyond what can be stored; check amounts and texts",
+            )
         }
         Fault::Outage(error) => {
             tracing::warn!(%error, "billing's database is not available");
-            Failure::new(Reason::Unavailable, "billing's database is not available; try again shortly")
-                .retry_after(Duration::from_secs(1))
+            Failure::new(
+                Reason::Unavailable,
+                "billing's database is not available; try again shortly",
+            )
+            .retry_after(Duration::from_secs(1))
         }
         Fault::Other(error) => {
             tracing::error!(%error, "billing's database failed");

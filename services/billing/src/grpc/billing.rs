@@ -40,24 +40,36 @@ pub struct BillingService(pub(crate) Arc<Service>);
 
 #[tonic::async_trait]
 impl Billing for BillingService {
-    async fn reserve(&self, request: Request<ReserveRequest>) -> Result<Response<ReserveResponse>, Status> {
+    async fn reserve(
+        &self,
+        request: Request<ReserveRequest>,
+    ) -> Result<Response<ReserveResponse>, Status> {
         let held = self.0.reservations.reserve(request.get_ref()).await?;
         Ok(Response::new(held))
     }
 
     async fn void(&self, request: Request<VoidRequest>) -> Result<Response<VoidResponse>, Status> {
         let request = request.get_ref();
-        self.0.reservations.void(&request.tenant, &request.request_id).await?;
+        self.0
+            .reservations
+            .void(&request.tenant, &request.request_id)
+            .await?;
         Ok(Response::new(VoidResponse {}))
     }
 
     type RecordStream = BoxStream<'static, Result<RecordResponse, Status>>;
 
-    async fn record(&self, request: Request<Streaming<RecordRequest>>) -> Result<Response<Self::RecordStream>, Status> {
+    async fn record(
+        &self,
+        request: Request<Streaming<RecordRequest>>,
+    ) -> Result<Response<Self::RecordStream>, Status> {
         let (acks, acked) = mpsc::channel(self.0.unacknowledged);
         let service = Arc::clone(&self.0);
         let messages = request.into_inner();
-        self.0.lifecycle.spawn("record", async move { read(&service, messages, acks).await });
+        self.0.lifecycle.spawn(
+            "record",
+            async move { read(&service, messages, acks).await },
+        );
         Ok(Response::new(answers(acked).boxed()))
     }
 
@@ -73,7 +85,11 @@ impl Billing for BillingService {
 
 /// Until the sender ends, breaks, or does not take its answers; or until the service stops. What was queued is still
 /// committed, and acknowledged if anyone listens.
-async fn read(service: &Service, mut messages: Streaming<RecordRequest>, acks: mpsc::Sender<Acked>) {
+async fn read(
+    service: &Service,
+    mut messages: Streaming<RecordRequest>,
+    acks: mpsc::Sender<Acked>,
+) {
     let stopping = service.lifecycle.stopping();
     loop {
         let message = tokio::select! {
@@ -81,7 +97,11 @@ async fn read(service: &Service, mut messages: Streaming<RecordRequest>, acks: m
             () = acks.closed() => return,
             message = messages.message() => message,
         };
-        let Ok(Some(RecordRequest { settlements, touches })) = message else {
+        let Ok(Some(RecordRequest {
+            settlements,
+            touches,
+        })) = message
+        else {
             return;
         };
         for settlement in settlements {
@@ -89,7 +109,12 @@ async fn read(service: &Service, mut messages: Streaming<RecordRequest>, acks: m
             let Ok(permit) = acks.clone().reserve_owned().await else {
                 return;
             };
-            if service.settler.submit(settlement, Ack::Stream(permit)).await.is_err() {
+            if service
+                .settler
+                .submit(settlement, Ack::Stream(permit))
+                .await
+                .is_err()
+            {
                 return;
             }
         }
@@ -104,7 +129,9 @@ async fn read(service: &Service, mut messages: Streaming<RecordRequest>, acks: m
 }
 
 /// Ends when the reader has ended and everything it queued is acknowledged.
-fn answers(acked: mpsc::Receiver<Acked>) -> impl futures_util::Stream<Item = Result<RecordResponse, Status>> {
+fn answers(
+    acked: mpsc::Receiver<Acked>,
+) -> impl futures_util::Stream<Item = Result<RecordResponse, Status>> {
     stream::unfold(acked, |mut acked| async move {
         let mut some = Vec::new();
         if acked.recv_many(&mut some, ACKS).await == 0 {

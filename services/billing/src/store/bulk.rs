@@ -159,8 +159,13 @@ async fn insert_sqlite(
         let mut cells = cells.into_iter();
         while left > 0 {
             let rows = MOST_ROWS.min(1 << left.ilog2());
-            let values: Vec<Value> = cells.by_ref().take(rows * columns).map(Value::from).collect();
-            let statement = Statement::from_sql_and_values(backend, target.values_sql(rows), values);
+            let values: Vec<Value> = cells
+                .by_ref()
+                .take(rows * columns)
+                .map(Value::from)
+                .collect();
+            let statement =
+                Statement::from_sql_and_values(backend, target.values_sql(rows), values);
             if target.suffix.contains("RETURNING") {
                 returned.extend(on.query_all_raw(statement).await?);
             } else {
@@ -194,8 +199,12 @@ async fn insert_postgres(
     if values.is_empty() {
         return Ok(Vec::new());
     }
-    on.query_all_raw(Statement::from_sql_and_values(DbBackend::Postgres, sql, values))
-        .await
+    on.query_all_raw(Statement::from_sql_and_values(
+        DbBackend::Postgres,
+        sql,
+        values,
+    ))
+    .await
 }
 
 impl Target {
@@ -238,7 +247,11 @@ impl Target {
                 Kind::Bytes => write!(sql, "decode(r->>{index}, 'hex')"),
             };
         }
-        let _ = write!(sql, " FROM jsonb_array_elements(${parameter}::jsonb) AS r {}", self.suffix);
+        let _ = write!(
+            sql,
+            " FROM jsonb_array_elements(${parameter}::jsonb) AS r {}",
+            self.suffix
+        );
         sql
     }
 }
@@ -304,9 +317,16 @@ mod tests {
             "INSERT INTO t (a, b, c) SELECT (r->>0)::bigint, r->>1, decode(r->>2, 'hex') FROM jsonb_array_elements($3::jsonb) AS r ON CONFLICT DO NOTHING"
         );
         let mut rows = Rows::new(TARGET);
-        rows.push([Cell::from(-1), Cell::from("q\"\n"), Cell::from(Bytes::from_static(&[0, 255]))]);
+        rows.push([
+            Cell::from(-1),
+            Cell::from("q\"\n"),
+            Cell::from(Bytes::from_static(&[0, 255])),
+        ]);
         rows.push([Cell::Int(None), Cell::from(""), Cell::from(Bytes::new())]);
-        assert_eq!(json(3, &rows.cells), r#"[[-1,"q\"\n","00ff"],[null,"",""]]"#);
+        assert_eq!(
+            json(3, &rows.cells),
+            r#"[[-1,"q\"\n","00ff"],[null,"",""]]"#
+        );
         assert_eq!(json(3, &[]), "[]");
     }
 }

@@ -28,7 +28,8 @@ impl From<DbErr> for Fault {
     fn from(error: DbErr) -> Self {
         let sqlx = match &error {
             DbErr::ConnectionAcquire(_) | DbErr::Conn(_) => return Self::Outage(error),
-            DbErr::Exec(RuntimeErr::SqlxError(sqlx)) | DbErr::Query(RuntimeErr::SqlxError(sqlx)) => sqlx,
+            DbErr::Exec(RuntimeErr::SqlxError(sqlx))
+            | DbErr::Query(RuntimeErr::SqlxError(sqlx)) => sqlx,
             _ => return Self::Other(error),
         };
         match &**sqlx {
@@ -44,7 +45,9 @@ impl From<DbErr> for Fault {
                     Verdict::Other => Self::Other(error),
                 }
             }
-            SqlxError::Encode(_) | SqlxError::Decode(_) | SqlxError::ColumnDecode { .. } => Self::Other(error),
+            SqlxError::Encode(_) | SqlxError::Decode(_) | SqlxError::ColumnDecode { .. } => {
+                Self::Other(error)
+            }
             // Broken connections, time-outs, closed pools, dead workers.
             _ => Self::Outage(error),
         }
@@ -87,7 +90,9 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_waited_for_and_what_cannot_is_looked_for() {
-        for outage in ["08006", "40P01", "40001", "53300", "57P01", "25006", "42P01", "5", "517", "13"] {
+        for outage in [
+            "08006", "40P01", "40001", "53300", "57P01", "25006", "42P01", "5", "517", "13",
+        ] {
             assert_eq!(judge(outage), Verdict::Outage, "{outage}");
         }
         for data in ["22003", "23505", "22P05", "19", "1555", "18"] {

@@ -35,11 +35,20 @@ impl Store {
 
     /// Whether the schema is there.
     pub(crate) async fn ready(&self) -> bool {
-        query(self.database.reader(), "SELECT 1 FROM sheet WHERE version = 0", []).await.is_ok()
+        query(
+            self.database.reader(),
+            "SELECT 1 FROM sheet WHERE version = 0",
+            [],
+        )
+        .await
+        .is_ok()
     }
 
     /// The newest audit rows.
-    pub(crate) async fn audit(&self, limit: u32) -> Result<Vec<switchboard_proto::common::v1::AuditEntry>, DbErr> {
+    pub(crate) async fn audit(
+        &self,
+        limit: u32,
+    ) -> Result<Vec<switchboard_proto::common::v1::AuditEntry>, DbErr> {
         switchboard_common::audit::list(self.database.reader(), limit).await
     }
 }
@@ -50,8 +59,12 @@ async fn query<const N: usize>(
     sql: &str,
     values: [Value; N],
 ) -> Result<Vec<QueryResult>, DbErr> {
-    on.query_all_raw(Statement::from_sql_and_values(on.get_database_backend(), sql, values))
-        .await
+    on.query_all_raw(Statement::from_sql_and_values(
+        on.get_database_backend(),
+        sql,
+        values,
+    ))
+    .await
 }
 
 /// How many rows a statement changed.
@@ -61,7 +74,11 @@ async fn execute<const N: usize>(
     values: [Value; N],
 ) -> Result<u64, DbErr> {
     let result = on
-        .execute_raw(Statement::from_sql_and_values(on.get_database_backend(), sql, values))
+        .execute_raw(Statement::from_sql_and_values(
+            on.get_database_backend(),
+            sql,
+            values,
+        ))
         .await?;
     Ok(result.rows_affected())
 }

@@ -41,10 +41,10 @@ struct Known {
     from_file: bool,
 }
 
-enum Step {
+enum Step<'a> {
     Deactivate(u64),
     Activate(u64),
-    Insert(u64, SheetText),
+    Insert(u64, &'a SheetText),
 }
 
 impl Store {
@@ -56,7 +56,9 @@ impl Store {
             [signed(version).into()],
         )
         .await?;
-        rows.first().map(|row| parse(&row.try_get::<String>("", "rates")?)).transpose()
+        rows.first()
+            .map(|row| parse(&row.try_get::<String>("", "rates")?))
+            .transpose()
     }
 
     /// What [`Store::apply_prices`] would do; new sheets have version 0.
@@ -81,7 +83,8 @@ impl Store {
         let tx = self.database.begin().await?;
         if tx.get_database_backend() == DbBackend::Postgres {
             // Two appliers must not give one version twice.
-            tx.execute_unprepared("LOCK TABLE sheet IN SHARE ROW EXCLUSIVE MODE").await?;
+            tx.execute_unprepared("LOCK TABLE sheet IN SHARE ROW EXCLUSIVE MODE")
+                .await?;
         }
         let (planned, steps) = plan(&known(&tx).await?, sheets);
         if planned.changes.is_empty() {
@@ -94,8 +97,8 @@ impl Store {
                 Step::Insert(version, sheet) => {
                     let values = [
                         signed(version).into(),
-                        sheet.kind.into(),
-                        sheet.subject.into(),
+                        sheet.kind.as_str().into(),
+                        sheet.subject.as_str().into(),
                         print(&sheet.rates).into(),
                         now_ms.into(),
                     ];
@@ -108,8 +111,19 @@ impl Store {
                 }
             }
         }
-        let changed: Vec<_> = planned.changes.iter().map(|change| ("price", change.name.as_str())).collect();
-        audit::append(&tx, now_ms, actor, "apply prices", &summary(&planned.changes)).await?;
+        let changed: Vec<_> = planned
+            .changes
+            .iter()
+            .map(|change| ("price", change.name.as_str()))
+            .collect();
+        audit::append(
+            &tx,
+            now_ms,
+            actor,
+            "apply prices",
+            &summary(&planned.changes),
+        )
+        .await?;
         feed::append(&tx, now_ms, &changed).await?;
         tx.commit().await?;
         Ok(planned)
@@ -121,10 +135,19 @@ pub(super) fn summary(changes: &[PlannedChange]) -> String {
     let named: Vec<_> = changes
         .iter()
         .take(20)
-        .map(|change| format!("{} {} {}: {}", change.kind, change.section, change.name, change.detail))
+        .map(|change| {
+            format!(
+                "{} {} {}: {}",
+                change.kind, change.section, change.name, change.detail
+            )
+        })
         .collect();
     let rest = changes.len().saturating_sub(named.len());
-    let rest = if rest > 0 { format!("; and {rest} more") } else { String::new() };
+    let rest = if rest > 0 {
+        format!("; and {rest} more")
+    } else {
+        String::new()
+    };
     format!("{}{rest}", named.join("; "))
 }
 
@@ -139,32 +162,40 @@ async fn set_active(on: &impl ConnectionTrait, version: u64, active: bool) -> Re
 }
 
 async fn known(on: &impl ConnectionTrait) -> Result<Vec<Known>, DbErr> {
-    query(on, "SELECT version, kind, subject, rates, active, origin FROM sheet ORDER BY version", [])
-        .await?
-        .iter()
-        .map(|row| {
-            Ok(Known {
-                version: unsigned(row, "version")?,
-                kind: row.try_get("", "kind")?,
-                subject: row.try_get("", "subject")?,
-                rates: parse(&row.try_get::<String>("", "rates")?)?,
-                active: row.try_get::<i64>("", "active")? != 0,
-                from_file: row.try_get::<String>("", "origin")? == "file",
-            })
+    query(
+        on,
+        "SELECT version, kind, subject, rates, active, origin FROM sheet ORDER BY version",
+        [],
+    )
+    .await?
+    .iter()
+    .map(|row| {
+        Ok(Known {
+            version: unsigned(row, "version")?,
+            kind: row.try_get("", "kind")?,
+            subject: row.try_get("", "subject")?,
+            rates: parse(&row.try_get::<String>("", "rates")?)?,
+            active: row.try_get::<i64>("", "active")? != 0,
+            from_file: row.try_get::<String>("", "origin")? == "file",
         })
-        .collect()
+    })
+    .collect()
 }
 
-fn plan(known: &[Known], asked: &[SheetText]) -> (PlannedSheets, Vec<Step>) {
+fn plan<'a>(known: &[Known], asked: &'a [SheetText]) -> (PlannedSheets, Vec<Step<'a>>) {
     let mut planned = PlannedSheets::default();
     let (mut off, mut on) = (Vec::new(), Vec::new());
     let mut next = known.last().map_or(0, |sheet| sheet.version) + 1;
     let mut of: BTreeMap<(&str, &str), Vec<&Known>> = BTreeMap::new();
     for sheet in known {
-        of.entry((&sheet.kind, &sheet.subject)).or_default().push(sheet);
+        of.entry((&sheet.kind, &sheet.subject))
+            .or_default()
+            .push(sheet);
     }
     for sheet in asked {
-        let past = of.remove(&(sheet.kind.as_str(), sheet.subject.as_str())).unwrap_or_default();
+        let past = of
+            .remove(&(sheet.kind.as_str(), sheet.subject.as_str()))
+            .unwrap_or_default();
         let active = past.iter().find(|known| known.active);
         let same = past.iter().rev().find(|known| known.rates == sheet.rates);
         let version = match (active, same) {
@@ -177,7 +208,7 @@ fn plan(known: &[Known], asked: &[SheetText]) -> (PlannedSheets, Vec<Step>) {
                 let version = next;
                 next += 1;
                 planned.fresh.insert(version);
-                on.push(Step::Insert(version, sheet.clone()));
+                on.push(Step::Insert(version, sheet));
                 version
             }
         };
@@ -199,13 +230,20 @@ fn plan(known: &[Known], asked: &[SheetText]) -> (PlannedSheets, Vec<Step>) {
             rates: Some(sheet.rates),
         });
     }
-    for left in of.into_values().flatten().filter(|known| known.active && known.from_file) {
+    for left in of
+        .into_values()
+        .flatten()
+        .filter(|known| known.active && known.from_file)
+    {
         off.push(Step::Deactivate(left.version));
         planned.changes.push(PlannedChange {
             section: left.kind.clone(),
             name: left.subject.clone(),
             kind: "disable".to_owned(),
-            detail: format!("left the file; version {} stays for what is pinned to it", left.version),
+            detail: format!(
+                "left the file; version {} stays for what is pinned to it",
+                left.version
+            ),
         });
     }
     // At most one sheet of a subject is active at any time.
@@ -214,13 +252,18 @@ fn plan(known: &[Known], asked: &[SheetText]) -> (PlannedSheets, Vec<Step>) {
 }
 
 fn difference(old: Option<&Rates>, new: &Rates) -> String {
-    let shown = |rate: Option<i64>| rate.map_or_else(|| "none".to_owned(), |nanos| NanoUsd(nanos).to_string());
+    let shown = |rate: Option<i64>| {
+        rate.map_or_else(|| "none".to_owned(), |nanos| NanoUsd(nanos).to_string())
+    };
     let old = old.map(rating::named);
     rating::named(new)
         .into_iter()
         .enumerate()
         .filter_map(|(index, (name, rate))| {
-            let before = old.as_ref().and_then(|old| old.get(index)).and_then(|(_, rate)| *rate);
+            let before = old
+                .as_ref()
+                .and_then(|old| old.get(index))
+                .and_then(|(_, rate)| *rate);
             (before != rate).then(|| match &old {
                 Some(_) => format!("{name} {} → {}", shown(before), shown(rate)),
                 None => format!("{name} {}", shown(rate)),

@@ -13,11 +13,10 @@ use switchboard_proto::billing::v1::Timing;
 use uuid::Uuid;
 
 use super::{
-    Store, Terms, WalletRow,
+    Fault, Store, Terms, WalletRow,
     bulk::{Cell, Kind, Rows, Target, insert},
     execute, query,
     terms::{self, Lock},
-    Fault,
 };
 use crate::domain::{
     booking::{Fate, Movement, Priced, Recorded},
@@ -110,7 +109,11 @@ impl Store {
         tx.commit().await?;
         Ok(Settled {
             outcomes,
-            wallets: owners.tenants.into_values().map(|tenant| tenant.row).collect(),
+            wallets: owners
+                .tenants
+                .into_values()
+                .map(|tenant| tenant.row)
+                .collect(),
             windows,
         })
     }
@@ -193,7 +196,9 @@ impl Owners {
 
         let mut terms = HashMap::new();
         for row in tenants.iter().chain(&groups) {
-            let known = cached.get(&row.id).filter(|terms| terms.revision == row.revision);
+            let known = cached
+                .get(&row.id)
+                .filter(|terms| terms.revision == row.revision);
             let own = match known {
                 Some(known) => Arc::clone(known),
                 None if row.revision == 0 => Arc::default(),
@@ -209,7 +214,15 @@ impl Owners {
         }
         let tenants = tenants
             .into_iter()
-            .map(|row| (row.id.clone(), Tenant { row, changed: false }))
+            .map(|row| {
+                (
+                    row.id.clone(),
+                    Tenant {
+                        row,
+                        changed: false,
+                    },
+                )
+            })
             .collect();
         Ok(Self {
             tenants,
@@ -233,7 +246,13 @@ impl Owners {
                 if window.starts_ms < budget.since_ms {
                     continue;
                 }
-                let key = (owner.clone(), budget.kind.name(), budget.subject.clone(), budget.span.name(), window);
+                let key = (
+                    owner.clone(),
+                    budget.kind.name(),
+                    budget.subject.clone(),
+                    budget.span.name(),
+                    window,
+                );
                 let (nanos, tokens) = self.spent.entry(key).or_default();
                 *nanos = nanos.saturating_add(movement.charge_nanos);
                 *tokens = tokens.saturating_add(movement.counted_tokens);
@@ -309,7 +328,11 @@ impl Writes {
         push_entries(&mut self.entries, id, phase, kind, self.now_ms, entries);
     }
 
-    async fn commit_rows(self, tx: &impl ConnectionTrait, owners: &Owners) -> Result<Vec<WindowRow>, DbErr> {
+    async fn commit_rows(
+        self,
+        tx: &impl ConnectionTrait,
+        owners: &Owners,
+    ) -> Result<Vec<WindowRow>, DbErr> {
         let mut wallets = Rows::new(terms::WALLETS);
         for tenant in owners.tenants.values().filter(|tenant| tenant.changed) {
             wallets.push(tenant.row.cells());
@@ -335,7 +358,14 @@ impl Writes {
 }
 
 /// Lines of one transaction.
-pub(super) fn push_entries(rows: &mut Rows, id: Uuid, phase: i64, kind: &str, at_ms: i64, entries: &[Entry]) {
+pub(super) fn push_entries(
+    rows: &mut Rows,
+    id: Uuid,
+    phase: i64,
+    kind: &str,
+    at_ms: i64,
+    entries: &[Entry],
+) {
     for (line, entry) in (0_i64..).zip(entries) {
         rows.push([
             id.into(),
@@ -364,7 +394,10 @@ fn window_row(row: &QueryResult) -> Result<WindowRow, DbErr> {
 }
 
 /// Gives the ids that had no row.
-async fn insert_usage(tx: &impl ConnectionTrait, batch: &[&Priced]) -> Result<HashSet<Uuid>, DbErr> {
+async fn insert_usage(
+    tx: &impl ConnectionTrait,
+    batch: &[&Priced],
+) -> Result<HashSet<Uuid>, DbErr> {
     let mut rows = Rows::new(USAGE);
     for priced in batch {
         rows.push(usage_cells(priced));
@@ -429,7 +462,12 @@ async fn remove_row(tx: &impl ConnectionTrait, priced: &Priced) -> Result<(), Db
         "DELETE FROM usage WHERE day = $1 AND request_id = $2",
         "DELETE FROM attempt WHERE day = $1 AND request_id = $2",
     ] {
-        execute(tx, sql, [priced.day().into(), priced.valid.id.as_uuid().into()]).await?;
+        execute(
+            tx,
+            sql,
+            [priced.day().into(), priced.valid.id.as_uuid().into()],
+        )
+        .await?;
     }
     Ok(())
 }
@@ -459,8 +497,12 @@ fn usage_cells(priced: &Priced) -> [Cell; 47] {
         settlement.provisional.into(),
         settlement.client_request_id.as_str().into(),
         settlement.public_model.as_str().into(),
-        attempt.map_or("", |attempt| attempt.upstream_model.as_str()).into(),
-        attempt.map_or("", |attempt| attempt.account.as_str()).into(),
+        attempt
+            .map_or("", |attempt| attempt.upstream_model.as_str())
+            .into(),
+        attempt
+            .map_or("", |attempt| attempt.account.as_str())
+            .into(),
         settlement.dialect.into(),
         settlement.stream.into(),
         settlement.status.into(),

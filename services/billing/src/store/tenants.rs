@@ -64,27 +64,48 @@ impl Store {
             wallets: bulk::Rows::new(WALLETS),
             entries: bulk::Rows::new(ENTRIES),
         };
-        let asked: BTreeMap<String, &TenantTerms> =
-            tenants.iter().map(|tenant| (tenant_owner(&tenant.name), tenant)).collect();
-        let asked_groups: BTreeMap<String, &OwnerBudgets> =
-            groups.iter().map(|group| (group_owner(&group.name), group)).collect();
+        let asked: BTreeMap<String, &TenantTerms> = tenants
+            .iter()
+            .map(|tenant| (tenant_owner(&tenant.name), tenant))
+            .collect();
+        let asked_groups: BTreeMap<String, &OwnerBudgets> = groups
+            .iter()
+            .map(|group| (group_owner(&group.name), group))
+            .collect();
         let left = owners_with_budgets(&tx).await?;
-        let (left_tenants, left_groups): (BTreeSet<_>, BTreeSet<_>) =
-            left.into_iter().partition(|owner| owner.starts_with("tenant:"));
+        let (left_tenants, left_groups): (BTreeSet<_>, BTreeSet<_>) = left
+            .into_iter()
+            .partition(|owner| owner.starts_with("tenant:"));
 
-        let owners: BTreeSet<&str> = asked.keys().chain(&left_tenants).map(String::as_str).collect();
+        let owners: BTreeSet<&str> = asked
+            .keys()
+            .chain(&left_tenants)
+            .map(String::as_str)
+            .collect();
         let owners: Vec<_> = owners.into_iter().collect();
         for row in terms::lock(&tx, &owners, Lock::Update).await? {
             let tenant = asked.get(&row.id).copied();
             apply.tenant(&tx, row, tenant).await?;
         }
-        let owners: BTreeSet<&str> = asked_groups.keys().chain(&left_groups).map(String::as_str).collect();
+        let owners: BTreeSet<&str> = asked_groups
+            .keys()
+            .chain(&left_groups)
+            .map(String::as_str)
+            .collect();
         let owners: Vec<_> = owners.into_iter().collect();
         for row in terms::lock(&tx, &owners, Lock::Update).await? {
-            let budgets = asked_groups.get(&row.id).map_or(&[][..], |group| &group.budgets);
+            let budgets = asked_groups
+                .get(&row.id)
+                .map_or(&[][..], |group| &group.budgets);
             apply.group(&tx, row, budgets).await?;
         }
-        let Apply { changes, feed, wallets, entries, .. } = apply;
+        let Apply {
+            changes,
+            feed,
+            wallets,
+            entries,
+            ..
+        } = apply;
         if !keep {
             tx.rollback().await?;
             return Ok(changes);
@@ -92,7 +113,10 @@ impl Store {
         bulk::insert(&tx, vec![wallets, entries]).await?;
         if !changes.is_empty() {
             audit::append(&tx, now_ms, actor, "apply tenants", &summary(&changes)).await?;
-            let feed: Vec<_> = feed.iter().map(|(scope, id)| (*scope, id.as_str())).collect();
+            let feed: Vec<_> = feed
+                .iter()
+                .map(|(scope, id)| (*scope, id.as_str()))
+                .collect();
             feed::append(&tx, now_ms, &feed).await?;
         }
         tx.commit().await?;
@@ -110,7 +134,14 @@ impl Store {
     ) -> Result<ToppedUp, Fault> {
         let tx = self.database.begin().await?;
         let owner = tenant_owner(tenant);
-        if query(&tx, "SELECT 1 FROM wallet WHERE id = $1", [owner.as_str().into()]).await?.is_empty() {
+        if query(
+            &tx,
+            "SELECT 1 FROM wallet WHERE id = $1",
+            [owner.as_str().into()],
+        )
+        .await?
+        .is_empty()
+        {
             return Ok(ToppedUp::NoTenant);
         }
         let mut row = terms::lock(&tx, &[&owner], Lock::Update)
@@ -125,7 +156,11 @@ impl Store {
         .await?;
         if let Some(before) = before.first() {
             let amount: i64 = before.try_get("", "amount_nanos")?;
-            return Ok(if amount == nanos { ToppedUp::Done(row) } else { ToppedUp::OtherAmount(amount) });
+            return Ok(if amount == nanos {
+                ToppedUp::Done(row)
+            } else {
+                ToppedUp::OtherAmount(amount)
+            });
         }
         let id = RequestId::generate(now_ms).as_uuid();
         let lines = row.wallet.post(tenant, Account::Funding, nanos)?;
@@ -165,7 +200,7 @@ impl Apply {
         asked: Option<&TenantTerms>,
     ) -> Result<(), Fault> {
         let before = row.clone();
-        let name = row.id.trim_start_matches("tenant:").to_owned();
+        let name = row.id.strip_prefix("tenant:").unwrap_or(&row.id).to_owned();
         if let Some(asked) = asked {
             let lines = self.open(&mut row, &name, asked)?;
             let id: Uuid = RequestId::generate(self.now_ms).as_uuid();
@@ -190,7 +225,12 @@ impl Apply {
     }
 
     /// The opening balance is given once and never again, whatever a later file says.
-    fn open(&mut self, row: &mut WalletRow, name: &str, asked: &TenantTerms) -> Result<Vec<Entry>, Fault> {
+    fn open(
+        &mut self,
+        row: &mut WalletRow,
+        name: &str,
+        asked: &TenantTerms,
+    ) -> Result<Vec<Entry>, Fault> {
         let mut details = Vec::new();
         let prepaid = asked.opening_nanos.is_some();
         if row.wallet.prepaid != prepaid {
@@ -216,8 +256,13 @@ impl Apply {
         Ok(lines)
     }
 
-    async fn group(&mut self, tx: &impl ConnectionTrait, mut row: WalletRow, asked: &[Budget]) -> Result<(), Fault> {
-        let name = row.id.trim_start_matches("group:").to_owned();
+    async fn group(
+        &mut self,
+        tx: &impl ConnectionTrait,
+        mut row: WalletRow,
+        asked: &[Budget],
+    ) -> Result<(), Fault> {
+        let name = row.id.strip_prefix("group:").unwrap_or(&row.id).to_owned();
         if self.budgets(tx, &row.id, &name, asked).await? {
             self.feed.push(("budget", name));
             row.revision += 1;
@@ -250,12 +295,22 @@ impl Apply {
         let mut changed = false;
         for budget in asked {
             let old = known.remove(&key(budget));
-            let active = old.as_ref().filter(|(_, active, _)| *active).map(|(budget, ..)| budget);
-            if active.is_some_and(|old| (old.amount_nanos, old.tokens) == (budget.amount_nanos, budget.tokens)) {
+            let active = old
+                .as_ref()
+                .filter(|(_, active, _)| *active)
+                .map(|(budget, ..)| budget);
+            if active.is_some_and(|old| {
+                (old.amount_nanos, old.tokens) == (budget.amount_nanos, budget.tokens)
+            }) {
                 continue;
             }
             changed = true;
-            self.note(name, budget, if active.is_some() { "change" } else { "add" }, &ceilings(active, budget));
+            self.note(
+                name,
+                budget,
+                if active.is_some() { "change" } else { "add" },
+                &ceilings(active, budget),
+            );
             let since_ms = match active {
                 Some(active) => active.since_ms,
                 None => {
@@ -266,7 +321,10 @@ impl Apply {
             };
             put_budget(tx, owner, budget, since_ms).await?;
         }
-        for (budget, ..) in known.into_values().filter(|(_, active, from_file)| *active && *from_file) {
+        for (budget, ..) in known
+            .into_values()
+            .filter(|(_, active, from_file)| *active && *from_file)
+        {
             changed = true;
             self.note(name, &budget, "disable", "left the file");
             switch_off(tx, owner, &budget).await?;
@@ -278,7 +336,12 @@ impl Apply {
         let whose = match budget.kind {
             SubjectKind::Tenant => format!("{name} per {}", budget.span.name()),
             SubjectKind::Group => format!("group {name} per {}", budget.span.name()),
-            kind => format!("{name} {} {} per {}", kind.name(), budget.subject, budget.span.name()),
+            kind => format!(
+                "{name} {} {} per {}",
+                kind.name(),
+                budget.subject,
+                budget.span.name()
+            ),
         };
         self.changes.push(PlannedChange {
             section: "budget".to_owned(),
@@ -297,9 +360,15 @@ fn key(budget: &Budget) -> Key {
 
 fn ceilings(old: Option<&Budget>, new: &Budget) -> String {
     let shown = |budget: &Budget| {
-        let amount = budget.amount_nanos.map(|nanos| format!("{} USD", NanoUsd(nanos)));
+        let amount = budget
+            .amount_nanos
+            .map(|nanos| format!("{} USD", NanoUsd(nanos)));
         let tokens = budget.tokens.map(|tokens| format!("{tokens} tokens"));
-        amount.into_iter().chain(tokens).collect::<Vec<_>>().join(", ")
+        amount
+            .into_iter()
+            .chain(tokens)
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     match old {
         Some(old) => format!("{} → {}", shown(old), shown(new)),
@@ -308,14 +377,23 @@ fn ceilings(old: Option<&Budget>, new: &Budget) -> String {
 }
 
 async fn owners_with_budgets(on: &impl ConnectionTrait) -> Result<BTreeSet<String>, DbErr> {
-    query(on, "SELECT DISTINCT owner FROM budget WHERE active = 1 AND origin = 'file'", [])
-        .await?
-        .iter()
-        .map(|row| row.try_get("", "owner"))
-        .collect()
+    query(
+        on,
+        "SELECT DISTINCT owner FROM budget WHERE active = 1 AND origin = 'file'",
+        [],
+    )
+    .await?
+    .iter()
+    .map(|row| row.try_get("", "owner"))
+    .collect()
 }
 
-async fn put_budget(on: &impl ConnectionTrait, owner: &str, budget: &Budget, since_ms: i64) -> Result<(), DbErr> {
+async fn put_budget(
+    on: &impl ConnectionTrait,
+    owner: &str,
+    budget: &Budget,
+    since_ms: i64,
+) -> Result<(), DbErr> {
     execute(
         on,
         "INSERT INTO budget (owner, subject_kind, subject, span, amount_nanos, tokens, active, origin, since_ms) \

@@ -39,7 +39,8 @@ pub(super) enum Lock {
     Share,
 }
 
-const COLUMNS: &str = "id, prepaid, opened, balance_nanos, overrun_nanos, version, budgets_revision";
+const COLUMNS: &str =
+    "id, prepaid, opened, balance_nanos, overrun_nanos, version, budgets_revision";
 
 pub(super) const WALLETS: bulk::Target = bulk::Target {
     table: "wallet",
@@ -113,7 +114,11 @@ impl Store {
 
 async fn wallet(on: &impl ConnectionTrait, owner: &str) -> Result<Option<WalletRow>, DbErr> {
     let sql = format!("SELECT {COLUMNS} FROM wallet WHERE id = $1");
-    query(on, &sql, [owner.into()]).await?.first().map(WalletRow::from_row).transpose()
+    query(on, &sql, [owner.into()])
+        .await?
+        .first()
+        .map(WalletRow::from_row)
+        .transpose()
 }
 
 /// Locks owners' rows in the order of their ids, making those that are missing. `owners` are sorted.
@@ -130,7 +135,10 @@ pub(super) async fn lock(
         return Ok(found);
     }
     let mut rows = bulk::Rows::new(NEW_WALLETS);
-    for owner in owners.iter().filter(|owner| !found.iter().any(|row| row.id == **owner)) {
+    for owner in owners
+        .iter()
+        .filter(|owner| !found.iter().any(|row| row.id == **owner))
+    {
         let fresh = WalletRow {
             id: (*owner).to_owned(),
             ..WalletRow::default()
@@ -155,13 +163,22 @@ async fn select_locked(
             "SELECT {COLUMNS} FROM wallet WHERE id IN (SELECT jsonb_array_elements_text($1::jsonb)) ORDER BY id FOR SHARE"
         ),
         // The transaction has the only write lock.
-        _ => format!("SELECT {COLUMNS} FROM wallet WHERE id IN (SELECT value FROM json_each($1)) ORDER BY id"),
+        _ => format!(
+            "SELECT {COLUMNS} FROM wallet WHERE id IN (SELECT value FROM json_each($1)) ORDER BY id"
+        ),
     };
-    query(on, &sql, [list.into()]).await?.iter().map(WalletRow::from_row).collect()
+    query(on, &sql, [list.into()])
+        .await?
+        .iter()
+        .map(WalletRow::from_row)
+        .collect()
 }
 
 /// The budgets of an owner that are switched on.
-pub(super) async fn active_budgets(on: &impl ConnectionTrait, owner: &str) -> Result<Budgets, DbErr> {
+pub(super) async fn active_budgets(
+    on: &impl ConnectionTrait,
+    owner: &str,
+) -> Result<Budgets, DbErr> {
     let rows = query(
         on,
         "SELECT subject_kind, subject, span, amount_nanos, tokens, since_ms FROM budget WHERE owner = $1 AND active = 1",
@@ -174,7 +191,8 @@ pub(super) async fn active_budgets(on: &impl ConnectionTrait, owner: &str) -> Re
 
 pub(super) fn budget(row: &QueryResult) -> Result<Budget, DbErr> {
     let unknown = |what: &str, text: &str| DbErr::Type(format!("budget.{what} `{text}`"));
-    let (kind, span): (String, String) = (row.try_get("", "subject_kind")?, row.try_get("", "span")?);
+    let (kind, span): (String, String) =
+        (row.try_get("", "subject_kind")?, row.try_get("", "span")?);
     Ok(Budget {
         kind: SubjectKind::parse(&kind).ok_or_else(|| unknown("subject_kind", &kind))?,
         subject: row.try_get("", "subject")?,

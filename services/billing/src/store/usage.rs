@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
 use switchboard_common::ids::RequestId;
 use switchboard_proto::{
-    billing::v1::{Ending, ExplainResponse, Timing, UsageAttempt, UsageRow},
+    billing::v1::{Ending, ExplainResponse, Party, Timing, UsageAttempt, UsageRow},
     common::v1::{Dialect, UsageSource},
 };
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -24,7 +24,9 @@ impl Store {
     ) -> Result<Vec<UsageRow>, DbErr> {
         let on = self.database.reader();
         // No id is larger, and none of a later day.
-        let (last_day, last) = before.map_or((i64::MAX, Uuid::max()), |id| (day(id.unix_ms()), id.as_uuid()));
+        let (last_day, last) = before.map_or((i64::MAX, Uuid::max()), |id| {
+            (day(id.unix_ms()), id.as_uuid())
+        });
         let limit = i64::from(limit).into();
         let rows = if tenant.is_empty() {
             let sql = "SELECT * FROM usage WHERE (day, request_id) < ($1, $2) ORDER BY day DESC, request_id DESC LIMIT $3";
@@ -59,15 +61,33 @@ impl Store {
         }))
     }
 
-    /// Whether a request is settled.
-    pub(crate) async fn is_settled(&self, id: RequestId) -> Result<bool, DbErr> {
-        let sql = "SELECT 1 FROM usage WHERE day = $1 AND request_id = $2";
-        let rows = query(self.database.reader(), sql, [day(id.unix_ms()).into(), id.as_uuid().into()]).await?;
-        Ok(!rows.is_empty())
+    /// Whose a settled request is; absent when it is not settled.
+    pub(crate) async fn settled_party(&self, id: RequestId) -> Result<Option<Party>, DbErr> {
+        let sql = "SELECT tenant, user_name, key_id, key_name, group_name FROM usage WHERE day = $1 AND request_id = $2";
+        let rows = query(
+            self.database.reader(),
+            sql,
+            [day(id.unix_ms()).into(), id.as_uuid().into()],
+        )
+        .await?;
+        let party = |row: &QueryResult| {
+            Ok(Party {
+                tenant: row.try_get("", "tenant")?,
+                user: row.try_get("", "user_name")?,
+                key_id: row.try_get("", "key_id")?,
+                key_name: row.try_get("", "key_name")?,
+                group: row.try_get("", "group_name")?,
+                ..Party::default()
+            })
+        };
+        rows.first().map(party).transpose()
     }
 }
 
-async fn with_attempts(on: &impl ConnectionTrait, rows: &[QueryResult]) -> Result<Vec<UsageRow>, DbErr> {
+async fn with_attempts(
+    on: &impl ConnectionTrait,
+    rows: &[QueryResult],
+) -> Result<Vec<UsageRow>, DbErr> {
     let mut attempts = attempts(on, rows).await?;
     rows.iter()
         .map(|row| {
@@ -79,7 +99,10 @@ async fn with_attempts(on: &impl ConnectionTrait, rows: &[QueryResult]) -> Resul
         .collect()
 }
 
-async fn attempts(on: &impl ConnectionTrait, rows: &[QueryResult]) -> Result<HashMap<Uuid, Vec<UsageAttempt>>, DbErr> {
+async fn attempts(
+    on: &impl ConnectionTrait,
+    rows: &[QueryResult],
+) -> Result<HashMap<Uuid, Vec<UsageAttempt>>, DbErr> {
     let mut found: HashMap<Uuid, Vec<UsageAttempt>> = HashMap::new();
     // Bounded statements, whatever the length of the list.
     for rows in rows.chunks(200) {
@@ -103,8 +126,14 @@ async fn attempts(on: &impl ConnectionTrait, rows: &[QueryResult]) -> Result<Has
         );
         values.push(days.iter().min().copied().unwrap_or(0).into());
         values.push(days.iter().max().copied().unwrap_or(0).into());
-        for row in on.query_all_raw(Statement::from_sql_and_values(backend, sql, values)).await? {
-            found.entry(row.try_get("", "request_id")?).or_default().push(attempt(&row)?);
+        for row in on
+            .query_all_raw(Statement::from_sql_and_values(backend, sql, values))
+            .await?
+        {
+            found
+                .entry(row.try_get("", "request_id")?)
+                .or_default()
+                .push(attempt(&row)?);
         }
     }
     Ok(found)
@@ -228,7 +257,10 @@ mod tests {
     #[test]
     fn rows_speak_the_contracts_words_con_1() {
         assert_eq!(dialect(Dialect::OpenaiChat.into()), "openai.chat");
-        assert_eq!(dialect(Dialect::AnthropicMessages.into()), "anthropic.messages");
+        assert_eq!(
+            dialect(Dialect::AnthropicMessages.into()),
+            "anthropic.messages"
+        );
         assert_eq!(ending(Ending::CallerLeft.into()), "caller_left");
         assert_eq!(source(0), "none");
         assert_eq!(rfc3339(1_796_000_000_123), "2026-11-30T00:53:20.123Z");

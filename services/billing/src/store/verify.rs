@@ -1,7 +1,8 @@
 //! What would be wrong if the books were wrong (BILL-9): each invariant as a query for its violations.
 
 use sea_orm::{
-    AccessMode, ConnectionTrait, DbBackend, DbErr, IsolationLevel, QueryResult, TransactionTrait as _,
+    AccessMode, ConnectionTrait, DbBackend, DbErr, IsolationLevel, QueryResult,
+    TransactionTrait as _,
 };
 use switchboard_common::money::NanoUsd;
 use uuid::Uuid;
@@ -35,7 +36,10 @@ impl Store {
         let tx = match self.database.backend() {
             DbBackend::Postgres => {
                 reader
-                    .begin_with_config(Some(IsolationLevel::RepeatableRead), Some(AccessMode::ReadOnly))
+                    .begin_with_config(
+                        Some(IsolationLevel::RepeatableRead),
+                        Some(AccessMode::ReadOnly),
+                    )
                     .await?
             }
             // A reading transaction sees one state of the file.
@@ -61,42 +65,77 @@ impl Store {
 }
 
 impl Findings {
-    fn add(&mut self, rows: &[QueryResult], tell: &dyn Fn(&QueryResult) -> Result<String, DbErr>) -> Result<(), DbErr> {
+    fn add(
+        &mut self,
+        rows: &[QueryResult],
+        tell: &dyn Fn(&QueryResult) -> Result<String, DbErr>,
+    ) -> Result<(), DbErr> {
         for row in rows.iter().take(NAMED) {
             self.problems.push(tell(row)?);
         }
         if let Some(rest) = rows.len().checked_sub(NAMED).filter(|rest| *rest > 0) {
-            self.problems.push(format!("… and {rest} more of this kind"));
+            self.problems
+                .push(format!("… and {rest} more of this kind"));
         }
         Ok(())
     }
 }
 
-type Check = (&'static str, &'static (dyn Fn(&QueryResult) -> Result<String, DbErr> + Sync));
+type Check = (
+    &'static str,
+    &'static (dyn Fn(&QueryResult) -> Result<String, DbErr> + Sync),
+);
 
 /// Sums are cast: they are NUMERIC on PostgreSQL.
 const CHECKS: [Check; 9] = [
     (
         "SELECT transaction_id AS id, phase, CAST(SUM(amount_nanos) AS BIGINT) AS nanos FROM ledger_entry \
          GROUP BY transaction_id, phase HAVING SUM(amount_nanos) <> 0",
-        &|row| Ok(format!("transaction {} (phase {}) does not balance: its lines sum to {} USD", id(row)?, number(row, "phase")?, usd(row, "nanos")?)),
+        &|row| {
+            Ok(format!(
+                "transaction {} (phase {}) does not balance: its lines sum to {} USD",
+                id(row)?,
+                number(row, "phase")?,
+                usd(row, "nanos")?
+            ))
+        },
     ),
     (
         "SELECT w.id AS owner, w.balance_nanos AS nanos, CAST(COALESCE(e.total, 0) AS BIGINT) AS entries FROM wallet w \
          LEFT JOIN (SELECT account, SUM(amount_nanos) AS total FROM ledger_entry WHERE account LIKE 'balance:%' GROUP BY account) e \
          ON e.account = 'balance:' || SUBSTR(w.id, 8) WHERE w.id LIKE 'tenant:%' AND w.balance_nanos <> COALESCE(e.total, 0)",
-        &|row| Ok(format!("{}: its balance is {} USD, its entries sum to {} USD", text(row, "owner")?, usd(row, "nanos")?, usd(row, "entries")?)),
+        &|row| {
+            Ok(format!(
+                "{}: its balance is {} USD, its entries sum to {} USD",
+                text(row, "owner")?,
+                usd(row, "nanos")?,
+                usd(row, "entries")?
+            ))
+        },
     ),
     (
         "SELECT w.id AS owner, w.overrun_nanos AS nanos, CAST(COALESCE(e.total, 0) AS BIGINT) AS entries FROM wallet w \
          LEFT JOIN (SELECT account, SUM(amount_nanos) AS total FROM ledger_entry WHERE account LIKE 'overrun:%' GROUP BY account) e \
          ON e.account = 'overrun:' || SUBSTR(w.id, 8) WHERE w.id LIKE 'tenant:%' AND w.overrun_nanos <> COALESCE(e.total, 0)",
-        &|row| Ok(format!("{}: its overrun debt is {} USD, its entries sum to {} USD", text(row, "owner")?, usd(row, "nanos")?, usd(row, "entries")?)),
+        &|row| {
+            Ok(format!(
+                "{}: its overrun debt is {} USD, its entries sum to {} USD",
+                text(row, "owner")?,
+                usd(row, "nanos")?,
+                usd(row, "entries")?
+            ))
+        },
     ),
     (
         "SELECT e.account AS owner, CAST(SUM(e.amount_nanos) AS BIGINT) AS nanos FROM ledger_entry e WHERE e.account LIKE 'balance:%' \
          AND NOT EXISTS (SELECT 1 FROM wallet w WHERE w.id = 'tenant:' || SUBSTR(e.account, 9)) GROUP BY e.account HAVING SUM(e.amount_nanos) <> 0",
-        &|row| Ok(format!("{}: entries of {} USD, but no wallet", text(row, "owner")?, usd(row, "nanos")?)),
+        &|row| {
+            Ok(format!(
+                "{}: entries of {} USD, but no wallet",
+                text(row, "owner")?,
+                usd(row, "nanos")?
+            ))
+        },
     ),
     (
         "SELECT u.request_id AS id, u.charge_nanos AS nanos, CAST(COALESCE(e.revenue, 0) AS BIGINT) AS revenue, u.cost_nanos AS cost, \
@@ -105,29 +144,60 @@ const CHECKS: [Check; 9] = [
          SUM(CASE WHEN account = 'cost' THEN -amount_nanos ELSE 0 END) AS cost \
          FROM ledger_entry WHERE kind IN ('settlement', 'final') GROUP BY transaction_id) e ON e.transaction_id = u.request_id \
          WHERE u.charge_nanos <> COALESCE(e.revenue, 0) OR u.cost_nanos <> COALESCE(e.cost, 0)",
-        &|row| Ok(format!(
-            "request {}: the usage row charges {} USD and costs {} USD, the ledger {} USD and {} USD",
-            id(row)?, usd(row, "nanos")?, usd(row, "cost")?, usd(row, "revenue")?, usd(row, "paid")?
-        )),
+        &|row| {
+            Ok(format!(
+                "request {}: the usage row charges {} USD and costs {} USD, the ledger {} USD and {} USD",
+                id(row)?,
+                usd(row, "nanos")?,
+                usd(row, "cost")?,
+                usd(row, "revenue")?,
+                usd(row, "paid")?
+            ))
+        },
     ),
     (
         "SELECT DISTINCT e.transaction_id AS id FROM ledger_entry e WHERE e.kind IN ('settlement', 'final') \
          AND NOT EXISTS (SELECT 1 FROM usage u WHERE u.request_id = e.transaction_id)",
-        &|row| Ok(format!("request {}: settled in the ledger, but it has no usage row", id(row)?)),
+        &|row| {
+            Ok(format!(
+                "request {}: settled in the ledger, but it has no usage row",
+                id(row)?
+            ))
+        },
     ),
     (
         "SELECT request_id AS id, COUNT(*) AS n FROM usage GROUP BY request_id HAVING COUNT(*) > 1",
-        &|row| Ok(format!("request {}: settled {} times", id(row)?, number(row, "n")?)),
+        &|row| {
+            Ok(format!(
+                "request {}: settled {} times",
+                id(row)?,
+                number(row, "n")?
+            ))
+        },
     ),
     (
         "SELECT u.request_id AS id, u.cost_nanos AS nanos, CAST(COALESCE(a.total, 0) AS BIGINT) AS attempts FROM usage u \
          LEFT JOIN (SELECT day, request_id, SUM(cost_nanos) AS total FROM attempt GROUP BY day, request_id) a \
          ON a.day = u.day AND a.request_id = u.request_id WHERE u.cost_nanos <> COALESCE(a.total, 0)",
-        &|row| Ok(format!("request {}: the usage row costs {} USD, its attempts {} USD", id(row)?, usd(row, "nanos")?, usd(row, "attempts")?)),
+        &|row| {
+            Ok(format!(
+                "request {}: the usage row costs {} USD, its attempts {} USD",
+                id(row)?,
+                usd(row, "nanos")?,
+                usd(row, "attempts")?
+            ))
+        },
     ),
     (
         "SELECT request_id, kind, problem FROM dead_letter WHERE kind <> 'conflict' ORDER BY at_ms",
-        &|row| Ok(format!("request {}: not settled, a dead letter ({}): {}", text(row, "request_id")?, text(row, "kind")?, text(row, "problem")?)),
+        &|row| {
+            Ok(format!(
+                "request {}: not settled, a dead letter ({}): {}",
+                text(row, "request_id")?,
+                text(row, "kind")?,
+                text(row, "problem")?
+            ))
+        },
     ),
 ];
 
@@ -196,7 +266,10 @@ fn missing_window_line(row: &QueryResult) -> Result<String, DbErr> {
 }
 
 async fn count(on: &impl ConnectionTrait, sql: &str) -> Result<u64, DbErr> {
-    query(on, sql, []).await?.first().map_or(Ok(0), |row| unsigned(row, "n"))
+    query(on, sql, [])
+        .await?
+        .first()
+        .map_or(Ok(0), |row| unsigned(row, "n"))
 }
 
 fn id(row: &QueryResult) -> Result<Uuid, DbErr> {

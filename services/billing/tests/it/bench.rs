@@ -23,10 +23,10 @@ use switchboard_common::{
 use switchboard_migrations::{Owner, migrate};
 use switchboard_proto::{
     billing::v1::{
-        ApplyPricesRequest, ApplyTenantsRequest, Attempt, Budget, Ending, GetTenantRequest, GetTenantResponse,
-        ListUsageRequest, Party, RecordRequest, RecordResponse, ReserveRequest, Settlement, TenantMoney, UsageRow,
-        VerifyLedgerRequest, VerifyLedgerResponse, billing_admin_client::BillingAdminClient,
-        billing_client::BillingClient,
+        ApplyPricesRequest, ApplyTenantsRequest, Attempt, Budget, Ending, GetTenantRequest,
+        GetTenantResponse, ListUsageRequest, Party, RecordRequest, RecordResponse, ReserveRequest,
+        Settlement, TenantMoney, UsageRow, VerifyLedgerRequest, VerifyLedgerResponse,
+        billing_admin_client::BillingAdminClient, billing_client::BillingClient,
     },
     common::v1::{Actor, Dialect, Usage, UsageSource},
     scheduler::v1::{Rates, Sheet},
@@ -55,7 +55,9 @@ pub(crate) enum Stores {
 /// The embedded stores, and the split ones where the environment has them.
 pub(crate) fn stores() -> Vec<Stores> {
     let mut all = vec![Stores::Embedded];
-    if std::env::var("SWITCHBOARD_TEST_DATABASE_URL").is_ok() && std::env::var("SWITCHBOARD_TEST_REDIS_URL").is_ok() {
+    if std::env::var("SWITCHBOARD_TEST_DATABASE_URL").is_ok()
+        && std::env::var("SWITCHBOARD_TEST_REDIS_URL").is_ok()
+    {
         all.push(Stores::Split);
     }
     all
@@ -91,12 +93,16 @@ impl Ground {
             ),
             Stores::Split => {
                 let config = StateConfig {
-                    url: Some(SecretString::from(std::env::var("SWITCHBOARD_TEST_REDIS_URL").unwrap())),
+                    url: Some(SecretString::from(
+                        std::env::var("SWITCHBOARD_TEST_REDIS_URL").unwrap(),
+                    )),
                     prefix: format!("{name}:"),
                     timeout: Duration::from_secs(5),
                     ..StateConfig::default()
                 };
-                let state = State::redis(&config, Arc::clone(&clock), &lifecycle).await.unwrap();
+                let state = State::redis(&config, Arc::clone(&clock), &lifecycle)
+                    .await
+                    .unwrap();
                 let database = DatabaseConfig::Postgres {
                     url: std::env::var("SWITCHBOARD_TEST_DATABASE_URL").unwrap(),
                     schema: name,
@@ -125,12 +131,22 @@ impl Ground {
     /// Does to the tables what must not be done.
     pub(crate) async fn tamper(&self, sql: &str) -> u64 {
         let statement = Statement::from_string(self.database.backend(), sql);
-        self.sql().execute_raw(statement).await.unwrap().rows_affected()
+        self.sql()
+            .execute_raw(statement)
+            .await
+            .unwrap()
+            .rows_affected()
     }
 
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         let statement = Statement::from_string(self.database.backend(), sql);
-        self.sql().query_one_raw(statement).await.unwrap().unwrap().try_get_by_index(0).unwrap()
+        self.sql()
+            .query_one_raw(statement)
+            .await
+            .unwrap()
+            .unwrap()
+            .try_get_by_index(0)
+            .unwrap()
     }
 
     /// A billing on these stores.
@@ -203,8 +219,17 @@ impl Bench {
 
     /// Prices, in order, and their versions.
     pub(crate) async fn price(&self, sheets: Vec<Sheet>) -> Vec<u64> {
-        let request = ApplyPricesRequest { actor: actor(), sheets };
-        let response = self.admin.clone().apply_prices(request).await.unwrap().into_inner();
+        let request = ApplyPricesRequest {
+            actor: actor(),
+            sheets,
+        };
+        let response = self
+            .admin
+            .clone()
+            .apply_prices(request)
+            .await
+            .unwrap()
+            .into_inner();
         response.sheets.iter().map(|sheet| sheet.version).collect()
     }
 
@@ -216,23 +241,45 @@ impl Bench {
         (versions[0], versions[1])
     }
 
-    pub(crate) async fn apply(&self, tenants: Vec<TenantMoney>, budgets: Vec<Budget>) -> Vec<String> {
+    pub(crate) async fn apply(
+        &self,
+        tenants: Vec<TenantMoney>,
+        budgets: Vec<Budget>,
+    ) -> Vec<String> {
         let request = ApplyTenantsRequest {
             actor: actor(),
             tenants,
             budgets,
         };
-        let response = self.admin.clone().apply_tenants(request).await.unwrap().into_inner();
+        let response = self
+            .admin
+            .clone()
+            .apply_tenants(request)
+            .await
+            .unwrap()
+            .into_inner();
         response
             .changes
             .iter()
-            .map(|change| format!("{} {} {}: {}", change.kind, change.section, change.name, change.detail))
+            .map(|change| {
+                format!(
+                    "{} {} {}: {}",
+                    change.kind, change.section, change.name, change.detail
+                )
+            })
             .collect()
     }
 
     pub(crate) async fn tenant(&self, name: &str) -> GetTenantResponse {
-        let request = GetTenantRequest { name: name.to_owned() };
-        self.admin.clone().get_tenant(request).await.unwrap().into_inner()
+        let request = GetTenantRequest {
+            name: name.to_owned(),
+        };
+        self.admin
+            .clone()
+            .get_tenant(request)
+            .await
+            .unwrap()
+            .into_inner()
     }
 
     pub(crate) async fn usage(&self, tenant: &str) -> Vec<UsageRow> {
@@ -240,17 +287,32 @@ impl Bench {
             tenant: tenant.to_owned(),
             ..ListUsageRequest::default()
         };
-        self.admin.clone().list_usage(request).await.unwrap().into_inner().rows
+        self.admin
+            .clone()
+            .list_usage(request)
+            .await
+            .unwrap()
+            .into_inner()
+            .rows
     }
 
     pub(crate) async fn verify(&self) -> VerifyLedgerResponse {
-        self.admin.clone().verify_ledger(VerifyLedgerRequest {}).await.unwrap().into_inner()
+        self.admin
+            .clone()
+            .verify_ledger(VerifyLedgerRequest {})
+            .await
+            .unwrap()
+            .into_inner()
     }
 
     /// Fails with what is wrong.
     pub(crate) async fn assert_balanced(&self) -> VerifyLedgerResponse {
         let verified = self.verify().await;
-        assert!(verified.balanced && verified.problems.is_empty(), "{:#?}", verified.problems);
+        assert!(
+            verified.balanced && verified.problems.is_empty(),
+            "{:#?}",
+            verified.problems
+        );
         verified
     }
 
@@ -280,7 +342,11 @@ impl Bench {
     }
 
     /// Waits until a tenant is as it should be.
-    pub(crate) async fn until(&self, tenant: &str, right: impl Fn(&GetTenantResponse) -> bool) -> GetTenantResponse {
+    pub(crate) async fn until(
+        &self,
+        tenant: &str,
+        right: impl Fn(&GetTenantResponse) -> bool,
+    ) -> GetTenantResponse {
         until(|| async {
             let found = self.tenant(tenant).await;
             right(&found).then_some(found)
@@ -320,7 +386,10 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) async fn settle(&mut self, settlements: Vec<Settlement>) {
-        let mut waiting: Vec<_> = settlements.iter().map(|one| one.request_id.clone()).collect();
+        let mut waiting: Vec<_> = settlements
+            .iter()
+            .map(|one| one.request_id.clone())
+            .collect();
         let request = RecordRequest {
             settlements,
             touches: Vec::new(),
@@ -335,7 +404,11 @@ impl Recorder {
     }
 
     pub(crate) async fn next(&mut self) -> RecordResponse {
-        tokio::time::timeout(PATIENCE, self.responses.message()).await.unwrap().unwrap().unwrap()
+        tokio::time::timeout(PATIENCE, self.responses.message())
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap()
     }
 }
 
@@ -386,7 +459,13 @@ pub(crate) fn postpaid(name: &str, budgets: Vec<Budget>) -> TenantMoney {
     }
 }
 
-pub(crate) fn budget(kind: &str, subject: &str, window: &str, nanos: Option<i64>, tokens: Option<u64>) -> Budget {
+pub(crate) fn budget(
+    kind: &str,
+    subject: &str,
+    window: &str,
+    nanos: Option<i64>,
+    tokens: Option<u64>,
+) -> Budget {
     Budget {
         subject_kind: kind.to_owned(),
         subject: subject.to_owned(),
@@ -425,7 +504,12 @@ pub(crate) fn ask(id: RequestId, tenant: &str, version: u64, output: u64) -> Res
 }
 
 /// A finished request with one attempt.
-pub(crate) fn settlement(id: RequestId, tenant: &str, versions: (u64, u64), output: u64) -> Settlement {
+pub(crate) fn settlement(
+    id: RequestId,
+    tenant: &str,
+    versions: (u64, u64),
+    output: u64,
+) -> Settlement {
     let usage = Usage {
         output_tokens: Some(output),
         ..Usage::default()

@@ -9,7 +9,8 @@ use switchboard_proto::{
 };
 
 use crate::bench::{
-    Ground, Stores, USD, ask, budget, output, party, postpaid, prepaid, price, reaping_config, settlement, stores,
+    Ground, Stores, USD, ask, budget, output, party, postpaid, prepaid, price, reaping_config,
+    settlement, stores,
 };
 
 /// CASES A1.
@@ -20,28 +21,54 @@ async fn a_balance_for_ten_calls_admits_ten_of_fifty_and_ends_at_zero() {
         // Two replicas share the stores.
         let replicas = [ground.billing().await, ground.billing().await];
         let versions = replicas[0].usual_prices().await;
-        replicas[0].apply(vec![prepaid("acme", 10 * 1_000_000)], Vec::new()).await;
+        replicas[0]
+            .apply(vec![prepaid("acme", 10 * 1_000_000)], Vec::new())
+            .await;
 
         let ids: Vec<_> = (0..50).map(|_| replicas[0].new_id()).collect();
         let asked = ids.iter().enumerate().map(|(index, id)| {
             let replica = &replicas[index % 2];
-            async move { (*id, replica.reserve(ask(*id, "acme", versions.0, 500)).await) }
+            async move {
+                (
+                    *id,
+                    replica.reserve(ask(*id, "acme", versions.0, 500)).await,
+                )
+            }
         });
         let answers = futures_util::future::join_all(asked).await;
-        let held: Vec<_> = answers.iter().filter(|(_, held)| *held == Ok(1_000_000)).map(|(id, _)| *id).collect();
+        let held: Vec<_> = answers
+            .iter()
+            .filter(|(_, held)| *held == Ok(1_000_000))
+            .map(|(id, _)| *id)
+            .collect();
         assert_eq!(held.len(), 10, "{stores:?}");
         let refused = answers.iter().filter_map(|(_, held)| held.as_ref().err());
-        assert!(refused.clone().all(|failure| failure.reason == Reason::InsufficientQuota));
+        assert!(
+            refused
+                .clone()
+                .all(|failure| failure.reason == Reason::InsufficientQuota)
+        );
         assert_eq!(refused.count(), 40);
         assert_eq!(replicas[1].tenant("acme").await.held_nanos, 10 * 1_000_000);
 
-        let settlements = held.iter().map(|id| settlement(*id, "acme", versions, 500)).collect();
+        let settlements = held
+            .iter()
+            .map(|id| settlement(*id, "acme", versions, 500))
+            .collect();
         replicas[1].settle(settlements).await;
-        let tenant = replicas[0].until("acme", |tenant| tenant.held_nanos == 0).await;
+        let tenant = replicas[0]
+            .until("acme", |tenant| tenant.held_nanos == 0)
+            .await;
         assert_eq!((tenant.balance_nanos, tenant.overrun_nanos), (0, 0));
         assert_eq!(replicas[0].assert_balanced().await.settlements, 10);
-        let refused = replicas[0].reserve(ask(replicas[0].new_id(), "acme", versions.0, 500)).await.unwrap_err();
-        assert!(refused.message.contains("tenant acme") && refused.message.contains("0 USD left"), "{refused}");
+        let refused = replicas[0]
+            .reserve(ask(replicas[0].new_id(), "acme", versions.0, 500))
+            .await
+            .unwrap_err();
+        assert!(
+            refused.message.contains("tenant acme") && refused.message.contains("0 USD left"),
+            "{refused}"
+        );
     }
 }
 
@@ -51,15 +78,36 @@ async fn a_strict_hold_takes_all_that_is_left_if_that_pays_for_an_answer_and_cap
         let ground = Ground::new(stores, true).await;
         let billing = ground.billing().await;
         let (version, _) = billing.usual_prices().await;
-        billing.apply(vec![prepaid("acme", 600 * 2_000), prepaid("poor", 255 * 2_000)], Vec::new()).await;
-        let answer = billing.client.clone().reserve(ask(billing.new_id(), "acme", version, 1_000)).await.unwrap();
+        billing
+            .apply(
+                vec![prepaid("acme", 600 * 2_000), prepaid("poor", 255 * 2_000)],
+                Vec::new(),
+            )
+            .await;
+        let answer = billing
+            .client
+            .clone()
+            .reserve(ask(billing.new_id(), "acme", version, 1_000))
+            .await
+            .unwrap();
         let answer = answer.into_inner();
-        assert_eq!((answer.held_nanos, answer.output_cap), (600 * 2_000, Some(600)));
+        assert_eq!(
+            (answer.held_nanos, answer.output_cap),
+            (600 * 2_000, Some(600))
+        );
         assert_eq!(answer.estimated_tokens, 100 + 1_000);
-        let refused = billing.reserve(ask(billing.new_id(), "poor", version, 1_000)).await.unwrap_err();
+        let refused = billing
+            .reserve(ask(billing.new_id(), "poor", version, 1_000))
+            .await
+            .unwrap_err();
         assert_eq!(refused.reason, Reason::InsufficientQuota);
         // What pays for all is not capped.
-        let whole = billing.client.clone().reserve(ask(billing.new_id(), "poor", version, 200)).await.unwrap();
+        let whole = billing
+            .client
+            .clone()
+            .reserve(ask(billing.new_id(), "poor", version, 200))
+            .await
+            .unwrap();
         assert_eq!(whole.into_inner().output_cap, None);
     }
 }
@@ -86,14 +134,28 @@ async fn a_model_without_a_price_is_refused_and_a_free_one_is_not() {
     let ground = Ground::new(Stores::Embedded, true).await;
     let billing = ground.billing().await;
     for version in [0, 99] {
-        let refused = billing.reserve(ask(billing.new_id(), "acme", version, 10)).await.unwrap_err();
-        assert_eq!((refused.reason, refused.param.as_deref()), (Reason::Unavailable, Some("model")));
+        let refused = billing
+            .reserve(ask(billing.new_id(), "acme", version, 10))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (refused.reason, refused.param.as_deref()),
+            (Reason::Unavailable, Some("model"))
+        );
         assert!(refused.message.contains("has no price"));
     }
-    assert_eq!(billing.metric("switchboard_unpriced_total{kind=\"price\"}"), "2");
+    assert_eq!(
+        billing.metric("switchboard_unpriced_total{kind=\"price\"}"),
+        "2"
+    );
     let versions = billing.price(vec![price("m", output(0))]).await;
     billing.apply(vec![prepaid("acme", 0)], Vec::new()).await;
-    assert_eq!(billing.reserve(ask(billing.new_id(), "acme", versions[0], 10)).await, Ok(0));
+    assert_eq!(
+        billing
+            .reserve(ask(billing.new_id(), "acme", versions[0], 10))
+            .await,
+        Ok(0)
+    );
 }
 
 #[tokio::test]
@@ -107,23 +169,46 @@ async fn a_budget_says_whose_it_is_and_when_it_resets() {
         budget("user", "ann@example.com", "hour", Some(1_000_000), None),
         budget("key", "ci", "day", None, Some(2_000)),
     ];
-    billing.apply(vec![postpaid("acme", budgets)], Vec::new()).await;
+    billing
+        .apply(vec![postpaid("acme", budgets)], Vec::new())
+        .await;
     let first = billing.new_id();
-    assert_eq!(billing.reserve(ask(first, "acme", version, 500)).await, Ok(1_000_000));
-    let refused = billing.reserve(ask(billing.new_id(), "acme", version, 500)).await.unwrap_err();
+    assert_eq!(
+        billing.reserve(ask(first, "acme", version, 500)).await,
+        Ok(1_000_000)
+    );
+    let refused = billing
+        .reserve(ask(billing.new_id(), "acme", version, 500))
+        .await
+        .unwrap_err();
     assert_eq!(refused.reason, Reason::QuotaExceeded);
     assert_eq!(refused.retry_after, Some(Duration::from_secs(400)));
     assert!(
-        refused.message.contains("user ann@example.com for this hour")
+        refused
+            .message
+            .contains("user ann@example.com for this hour")
             && refused.message.contains("resets at 2026-11-30T01:00:00Z"),
         "{refused}"
     );
     // Settled for less: what was not used is free again.
-    billing.settle(vec![settlement(first, "acme", (version, cost), 400)]).await;
-    assert_eq!(billing.reserve(ask(billing.new_id(), "acme", version, 100)).await, Ok(200_000));
+    billing
+        .settle(vec![settlement(first, "acme", (version, cost), 400)])
+        .await;
+    billing.assert_balanced().await;
+    assert_eq!(
+        billing
+            .reserve(ask(billing.new_id(), "acme", version, 100))
+            .await,
+        Ok(200_000)
+    );
     // The next hour is another window; the key's day is not, whoever uses it.
     clock.advance_ms(400_000);
-    assert_eq!(billing.reserve(ask(billing.new_id(), "acme", version, 500)).await, Ok(1_000_000));
+    assert_eq!(
+        billing
+            .reserve(ask(billing.new_id(), "acme", version, 500))
+            .await,
+        Ok(1_000_000)
+    );
     let bob = |output| ReserveRequest {
         party: Some(Party {
             user: "bob@example.com".to_owned(),
@@ -132,15 +217,30 @@ async fn a_budget_says_whose_it_is_and_when_it_resets() {
         ..ask(billing.new_id(), "acme", version, output)
     };
     // 2,000 less 400 used, 200 and 600 held.
-    let rest = billing.client.clone().reserve(bob(1_900)).await.unwrap().into_inner();
-    assert_eq!((rest.held_nanos, rest.held_tokens, rest.output_cap), (0, 800, Some(700)));
+    let rest = billing
+        .client
+        .clone()
+        .reserve(bob(1_900))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        (rest.held_nanos, rest.held_tokens, rest.output_cap),
+        (0, 800, Some(700))
+    );
     let refused = billing.reserve(bob(300)).await.unwrap_err();
     assert_eq!(refused.reason, Reason::QuotaExceeded);
-    assert!(refused.message.contains("key ci for this day") && refused.message.contains("0 tokens of 2000 tokens"), "{refused}");
+    assert!(
+        refused.message.contains("key ci for this day")
+            && refused.message.contains("0 tokens of 2000 tokens"),
+        "{refused}"
+    );
     let budgets = billing.tenant("acme").await.budgets;
-    let used: Vec<_> = budgets.iter().map(|state| (state.used_nanos, state.used_tokens)).collect();
+    let used: Vec<_> = budgets
+        .iter()
+        .map(|state| (state.used_nanos, state.used_tokens))
+        .collect();
     assert_eq!(used, [(800_000, 400), (0, 0)]);
-    billing.assert_balanced().await;
 }
 
 #[tokio::test]
@@ -150,15 +250,28 @@ async fn a_groups_budget_is_one_for_all_tenants() {
         let billing = ground.billing().await;
         let versions = billing.usual_prices().await;
         let group = vec![budget("group", "default", "month", Some(1_000_000), None)];
-        billing.apply(vec![postpaid("one", Vec::new()), postpaid("two", Vec::new())], group).await;
+        billing
+            .apply(
+                vec![postpaid("one", Vec::new()), postpaid("two", Vec::new())],
+                group,
+            )
+            .await;
         // Both tenants have their copy of the group's purse.
         for tenant in ["one", "two"] {
             let id = billing.new_id();
-            assert_eq!(billing.reserve(ask(id, tenant, versions.0, 10)).await, Ok(20_000));
+            assert_eq!(
+                billing.reserve(ask(id, tenant, versions.0, 10)).await,
+                Ok(20_000)
+            );
             void(&billing, tenant, id.to_string()).await;
         }
-        billing.settle(vec![settlement(billing.new_id(), "one", versions, 500)]).await;
-        let refused = billing.reserve(ask(billing.new_id(), "two", versions.0, 500)).await.unwrap_err();
+        billing
+            .settle(vec![settlement(billing.new_id(), "one", versions, 500)])
+            .await;
+        let refused = billing
+            .reserve(ask(billing.new_id(), "two", versions.0, 500))
+            .await
+            .unwrap_err();
         assert_eq!(refused.reason, Reason::QuotaExceeded, "{stores:?}");
         assert!(refused.message.contains("group default"), "{refused}");
         billing.assert_balanced().await;
@@ -179,10 +292,15 @@ async fn a_hold_is_asked_for_once_and_given_back_before_during_and_after() {
         let ground = Ground::new(stores, true).await;
         let billing = ground.billing().await;
         let (version, _) = billing.usual_prices().await;
-        billing.apply(vec![prepaid("acme", 3_000_000)], Vec::new()).await;
+        billing
+            .apply(vec![prepaid("acme", 3_000_000)], Vec::new())
+            .await;
         let id = billing.new_id();
         for _ in 0..3 {
-            assert_eq!(billing.reserve(ask(id, "acme", version, 500)).await, Ok(1_000_000));
+            assert_eq!(
+                billing.reserve(ask(id, "acme", version, 500)).await,
+                Ok(1_000_000)
+            );
         }
         assert_eq!(billing.tenant("acme").await.held_nanos, 1_000_000);
         for _ in 0..2 {
@@ -191,7 +309,10 @@ async fn a_hold_is_asked_for_once_and_given_back_before_during_and_after() {
         assert_eq!(billing.tenant("acme").await.held_nanos, 0);
         let late = billing.new_id();
         void(&billing, "acme", late.to_string()).await;
-        let gone = billing.reserve(ask(late, "acme", version, 500)).await.unwrap_err();
+        let gone = billing
+            .reserve(ask(late, "acme", version, 500))
+            .await
+            .unwrap_err();
         assert_eq!(gone.reason, Reason::Conflict);
         assert_eq!(billing.tenant("acme").await.held_nanos, 0);
     }
@@ -201,9 +322,13 @@ async fn a_hold_is_asked_for_once_and_given_back_before_during_and_after() {
 async fn a_touch_brings_a_lost_hold_back_but_not_a_settled_one() {
     for stores in stores() {
         let ground = Ground::new(stores, true).await;
-        let billing = ground.billing_with(crate::bench::test_config(), ground.state.clone()).await;
+        let billing = ground
+            .billing_with(crate::bench::test_config(), ground.state.clone())
+            .await;
         let versions = billing.usual_prices().await;
-        billing.apply(vec![prepaid("acme", 3_000_000)], Vec::new()).await;
+        billing
+            .apply(vec![prepaid("acme", 3_000_000)], Vec::new())
+            .await;
         // Never reserved here: as if the store had lost it.
         let id = billing.new_id();
         let touch = Touch {
@@ -221,7 +346,9 @@ async fn a_touch_brings_a_lost_hold_back_but_not_a_settled_one() {
         recorder.sender.send(touches.clone()).await.unwrap();
         assert_eq!(recorder.next().await.touched, [id.to_string()]);
         assert_eq!(billing.tenant("acme").await.held_nanos, 700_000);
-        recorder.settle(vec![settlement(id, "acme", versions, 500)]).await;
+        recorder
+            .settle(vec![settlement(id, "acme", versions, 500)])
+            .await;
         recorder.sender.send(touches).await.unwrap();
         assert_eq!(recorder.next().await.touched, [id.to_string()]);
         assert_eq!(billing.tenant("acme").await.held_nanos, 0);
@@ -232,7 +359,9 @@ async fn a_touch_brings_a_lost_hold_back_but_not_a_settled_one() {
 #[tokio::test]
 async fn holds_expect_what_the_model_answers() {
     let ground = Ground::new(Stores::Embedded, true).await;
-    let billing = ground.billing_with(reaping_config(), ground.state.clone()).await;
+    let billing = ground
+        .billing_with(reaping_config(), ground.state.clone())
+        .await;
     let versions = billing.usual_prices().await;
     billing.apply(vec![prepaid("acme", USD)], Vec::new()).await;
     let easy = |id| ReserveRequest {
@@ -240,9 +369,21 @@ async fn holds_expect_what_the_model_answers() {
         requested_output: None,
         ..ask(id, "acme", versions.0, 0)
     };
-    assert_eq!(billing.reserve(easy(billing.new_id())).await, Ok(4_096 * 2_000));
-    billing.settle((0..20).map(|_| settlement(billing.new_id(), "acme", versions, 30)).collect()).await;
-    assert_eq!(billing.reserve(easy(billing.new_id())).await, Ok(30 * 2_000));
+    assert_eq!(
+        billing.reserve(easy(billing.new_id())).await,
+        Ok(4_096 * 2_000)
+    );
+    billing
+        .settle(
+            (0..20)
+                .map(|_| settlement(billing.new_id(), "acme", versions, 30))
+                .collect(),
+        )
+        .await;
+    assert_eq!(
+        billing.reserve(easy(billing.new_id())).await,
+        Ok(30 * 2_000)
+    );
 }
 
 #[tokio::test]
@@ -273,10 +414,25 @@ async fn what_is_asked_wrongly_is_told_so() {
     let billing = ground.billing().await;
     let id = billing.new_id();
     for (request, param) in [
-        (ReserveRequest { request_id: "1".to_owned(), ..ask(id, "acme", 1, 1) }, "request_id"),
-        (ReserveRequest { party: None, ..ask(id, "acme", 1, 1) }, "party.tenant"),
+        (
+            ReserveRequest {
+                request_id: "1".to_owned(),
+                ..ask(id, "acme", 1, 1)
+            },
+            "request_id",
+        ),
+        (
+            ReserveRequest {
+                party: None,
+                ..ask(id, "acme", 1, 1)
+            },
+            "party.tenant",
+        ),
     ] {
         let refused = billing.reserve(request).await.unwrap_err();
-        assert_eq!((refused.reason, refused.param.as_deref()), (Reason::InvalidRequest, Some(param)));
+        assert_eq!(
+            (refused.reason, refused.param.as_deref()),
+            (Reason::InvalidRequest, Some(param))
+        );
     }
 }

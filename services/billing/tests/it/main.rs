@@ -1,10 +1,6 @@
 //! Billing through its generated clients, on SQLite and memory, and on PostgreSQL and Redis where the test runner gives them.
 #![recursion_limit = "256"]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod admin;
 mod bench;

@@ -12,7 +12,10 @@ async fn settlements_wait_for_the_schema_and_are_acknowledged_when_it_is_there()
         let ground = Ground::new(stores, false).await;
         let billing = ground.billing().await;
         assert!(!billing.component.ready());
-        let refused = billing.reserve(ask(billing.new_id(), "acme", 1, 10)).await.unwrap_err();
+        let refused = billing
+            .reserve(ask(billing.new_id(), "acme", 1, 10))
+            .await
+            .unwrap_err();
         assert_eq!(refused.reason, Reason::Unavailable);
         assert!(refused.retry_after.is_some());
 
@@ -27,7 +30,9 @@ async fn settlements_wait_for_the_schema_and_are_acknowledged_when_it_is_there()
         recorder.sender.send(request).await.unwrap();
         // It failed at least once before the schema came.
         let mut ready = billing.component.readiness();
-        migrate(ground.database.writer(), Owner::Billing).await.unwrap();
+        migrate(ground.database.writer(), Owner::Billing)
+            .await
+            .unwrap();
         ready.wait_for(|ready| *ready).await.unwrap();
         let mut settled = Vec::new();
         while settled.len() < 2 {
@@ -53,7 +58,9 @@ async fn a_commit_that_the_database_holds_up_is_tried_again_until_it_succeeds() 
     let versions = billing.usual_prices().await;
     // The file's only writer is taken.
     let lock = ground.sql().begin().await.unwrap();
-    lock.execute_unprepared("UPDATE wallet SET version = version").await.unwrap();
+    lock.execute_unprepared("UPDATE wallet SET version = version")
+        .await
+        .unwrap();
     let mut recorder = billing.record().await;
     let request = RecordRequest {
         settlements: vec![settlement(billing.new_id(), "acme", versions, 10)],

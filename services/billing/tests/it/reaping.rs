@@ -18,7 +18,8 @@ use switchboard_state::{
 };
 
 use crate::bench::{
-    Bench, Ground, Stores, USD, ask, prepaid, provisional, reaping_config, settlement, stores, until,
+    Bench, Ground, Stores, USD, ask, prepaid, provisional, reaping_config, settlement, stores,
+    until,
 };
 
 async fn touch(billing: &Bench, id: RequestId, held_nanos: i64, draft: Settlement) {
@@ -43,22 +44,32 @@ async fn a_silent_request_is_settled_from_its_draft_and_finally_by_its_own_word(
     for stores in stores() {
         let ground = Ground::new(stores, true).await;
         let replicas = [
-            ground.billing_with(reaping_config(), ground.state.clone()).await,
-            ground.billing_with(reaping_config(), ground.state.clone()).await,
+            ground
+                .billing_with(reaping_config(), ground.state.clone())
+                .await,
+            ground
+                .billing_with(reaping_config(), ground.state.clone())
+                .await,
         ];
         let billing = &replicas[0];
         let versions = billing.usual_prices().await;
         billing.apply(vec![prepaid("acme", USD)], Vec::new()).await;
         let id = billing.new_id();
         let real = settlement(id, "acme", versions, 500);
-        billing.reserve(ask(id, "acme", versions.0, 1_000)).await.unwrap();
+        billing
+            .reserve(ask(id, "acme", versions.0, 1_000))
+            .await
+            .unwrap();
         // A draft as the forwarder writes it; what it says of its ending does not count.
         let mut draft = provisional(&real, 120);
         draft.provisional = false;
         touch(billing, id, 2_000_000, draft).await;
 
         let row = until(|| async { billing.usage("acme").await.pop() }).await;
-        assert_eq!((row.provisional, row.ending.as_str(), row.charge_nanos), (true, "gateway_lost", 240_000));
+        assert_eq!(
+            (row.provisional, row.ending.as_str(), row.charge_nanos),
+            (true, "gateway_lost", 240_000)
+        );
         billing.until("acme", |tenant| tenant.held_nanos == 0).await;
         assert_eq!(billing.tenant("acme").await.balance_nanos, USD - 240_000);
         billing.assert_balanced().await;
@@ -76,13 +87,25 @@ async fn a_silent_request_is_settled_from_its_draft_and_finally_by_its_own_word(
 async fn a_hold_of_which_nothing_was_ever_heard_is_given_back() {
     for stores in stores() {
         let ground = Ground::new(stores, true).await;
-        let billing = ground.billing_with(reaping_config(), ground.state.clone()).await;
+        let billing = ground
+            .billing_with(reaping_config(), ground.state.clone())
+            .await;
         let (version, _) = billing.usual_prices().await;
         billing.apply(vec![prepaid("acme", USD)], Vec::new()).await;
-        billing.reserve(ask(billing.new_id(), "acme", version, 500)).await.unwrap();
+        billing
+            .reserve(ask(billing.new_id(), "acme", version, 500))
+            .await
+            .unwrap();
         billing.until("acme", |tenant| tenant.held_nanos == 0).await;
         assert_eq!(billing.tenant("acme").await.balance_nanos, USD);
-        until(|| async { billing.metrics.render().contains("switchboard_holds_open 0").then_some(()) }).await;
+        until(|| async {
+            billing
+                .metrics
+                .render()
+                .contains("switchboard_holds_open 0")
+                .then_some(())
+        })
+        .await;
         assert_eq!(billing.assert_balanced().await.settlements, 0);
     }
 }
@@ -99,11 +122,24 @@ async fn nothing_is_reaped_within_the_grace_and_a_hold_beyond_its_limit_is_named
     let (version, _) = billing.usual_prices().await;
     billing.apply(vec![prepaid("acme", USD)], Vec::new()).await;
     let id = billing.new_id();
-    billing.reserve(ask(id, "acme", version, 500)).await.unwrap();
+    billing
+        .reserve(ask(id, "acme", version, 500))
+        .await
+        .unwrap();
     let named = until(|| async { billing.verify().await.problems.pop() }).await;
-    assert!(named.contains(&id.to_string()) && named.contains("hold"), "{named}");
+    assert!(
+        named.contains(&id.to_string()) && named.contains("hold"),
+        "{named}"
+    );
     // Rounds went by: the gauge was set by one of them.
-    until(|| async { billing.metrics.render().contains("switchboard_holds_open 1").then_some(()) }).await;
+    until(|| async {
+        billing
+            .metrics
+            .render()
+            .contains("switchboard_holds_open 1")
+            .then_some(())
+    })
+    .await;
     assert_eq!(billing.tenant("acme").await.held_nanos, 1_000_000);
 }
 
@@ -127,7 +163,12 @@ impl Purses for Mute {
         self.inner.void(tenant, request).await
     }
 
-    async fn settle(&self, tenant: &TenantName, requests: &[RequestId], values: &[PurseValue]) -> Result<(), Error> {
+    async fn settle(
+        &self,
+        tenant: &TenantName,
+        requests: &[RequestId],
+        values: &[PurseValue],
+    ) -> Result<(), Error> {
         if self.mute.load(Ordering::SeqCst) {
             return Err(Error::Unavailable("the process died".into()));
         }
@@ -162,12 +203,19 @@ async fn a_crash_between_commit_and_script_leaves_right_balances() {
             });
             let mut dying = ground.state.clone();
             dying.purses = mute;
-            let billing = ground.billing_with(crate::bench::test_config(), dying).await;
+            let billing = ground
+                .billing_with(crate::bench::test_config(), dying)
+                .await;
             let versions = billing.usual_prices().await;
-            billing.apply(vec![prepaid("acme", 1_500_000)], Vec::new()).await;
+            billing
+                .apply(vec![prepaid("acme", 1_500_000)], Vec::new())
+                .await;
             let id = billing.new_id();
             let real = settlement(id, "acme", versions, 500);
-            billing.reserve(ask(id, "acme", versions.0, 500)).await.unwrap();
+            billing
+                .reserve(ask(id, "acme", versions.0, 500))
+                .await
+                .unwrap();
             if touched {
                 touch(&billing, id, 1_000_000, provisional(&real, 120)).await;
             }
@@ -176,7 +224,9 @@ async fn a_crash_between_commit_and_script_leaves_right_balances() {
             assert_eq!(billing.metric("switchboard_hold_state_failures_total"), "1");
 
             // Another process takes over; the state store is the same.
-            let after = ground.billing_with(reaping_config(), ground.state.clone()).await;
+            let after = ground
+                .billing_with(reaping_config(), ground.state.clone())
+                .await;
             after.until("acme", |tenant| tenant.held_nanos == 0).await;
             assert_eq!(after.tenant("acme").await.balance_nanos, 500_000);
             // The store's copy is right again: 500,000 and no more can be held.
@@ -185,7 +235,11 @@ async fn a_crash_between_commit_and_script_leaves_right_balances() {
             assert!(refused.message.contains("0.0005 USD left"), "{refused}");
             // The sender repeats itself.
             after.settle(vec![real]).await;
-            assert_eq!(after.assert_balanced().await.settlements, 1, "{stores:?} {touched}");
+            assert_eq!(
+                after.assert_balanced().await.settlements,
+                1,
+                "{stores:?} {touched}"
+            );
             assert!(!after.usage("acme").await[0].provisional);
         }
     }

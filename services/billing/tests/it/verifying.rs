@@ -12,9 +12,19 @@ async fn books(ground: &Ground) -> (Bench, RequestId) {
         budget("tenant", "", "month", Some(USD), None),
         budget("user", "ann@example.com", "day", None, Some(1_000_000)),
     ];
-    billing.apply(vec![acme], vec![budget("group", "default", "hour", Some(USD), None)]).await;
+    billing
+        .apply(
+            vec![acme],
+            vec![budget("group", "default", "hour", Some(USD), None)],
+        )
+        .await;
     let id = billing.new_id();
-    billing.settle(vec![settlement(id, "acme", versions, 500), settlement(billing.new_id(), "acme", versions, 7)]).await;
+    billing
+        .settle(vec![
+            settlement(id, "acme", versions, 500),
+            settlement(billing.new_id(), "acme", versions, 7),
+        ])
+        .await;
     billing.assert_balanced().await;
     (billing, id)
 }
@@ -23,19 +33,58 @@ async fn books(ground: &Ground) -> (Bench, RequestId) {
 async fn whatever_is_tampered_with_is_named() {
     // What is done, and what must be said. `ID` stands for a request.
     let tampers = [
-        ("UPDATE ledger_entry SET amount_nanos = amount_nanos + 1 WHERE account = 'cost'", "does not balance"),
-        ("DELETE FROM ledger_entry WHERE account = 'provider:a'", "does not balance"),
-        ("UPDATE wallet SET balance_nanos = balance_nanos + 5 WHERE id = 'tenant:acme'", "tenant:acme: its balance is"),
-        ("UPDATE wallet SET overrun_nanos = -5 WHERE id = 'tenant:acme'", "tenant:acme: its overrun debt is -0.000000005 USD"),
-        ("DELETE FROM wallet WHERE id = 'tenant:acme'", "balance:acme: entries of"),
-        ("UPDATE usage SET charge_nanos = 1 WHERE charge_nanos = 1000000", "request ID: the usage row charges 0.000000001 USD"),
-        ("UPDATE usage SET cost_nanos = 1 WHERE charge_nanos = 1000000", "request ID: the usage row costs 0.000000001 USD, its attempts"),
-        ("UPDATE attempt SET cost_nanos = 3 WHERE cost_nanos = 500000", "request ID: the usage row costs 0.0005 USD, its attempts"),
-        ("DELETE FROM usage WHERE charge_nanos = 1000000", "request ID: settled in the ledger, but it has no usage row"),
-        ("UPDATE spend_window SET used_nanos = 1 WHERE span = 'month'", "window tenant:acme tenant  month"),
-        ("UPDATE spend_window SET used_tokens = 1 WHERE span = 'day'", "window tenant:acme user ann@example.com day"),
-        ("UPDATE spend_window SET used_nanos = 1 WHERE span = 'hour'", "window group:default group default hour"),
-        ("DELETE FROM spend_window WHERE span = 'day'", "budget tenant:acme user ann@example.com per day: 2 usage rows"),
+        (
+            "UPDATE ledger_entry SET amount_nanos = amount_nanos + 1 WHERE account = 'cost'",
+            "does not balance",
+        ),
+        (
+            "DELETE FROM ledger_entry WHERE account = 'provider:a'",
+            "does not balance",
+        ),
+        (
+            "UPDATE wallet SET balance_nanos = balance_nanos + 5 WHERE id = 'tenant:acme'",
+            "tenant:acme: its balance is",
+        ),
+        (
+            "UPDATE wallet SET overrun_nanos = -5 WHERE id = 'tenant:acme'",
+            "tenant:acme: its overrun debt is -0.000000005 USD",
+        ),
+        (
+            "DELETE FROM wallet WHERE id = 'tenant:acme'",
+            "balance:acme: entries of",
+        ),
+        (
+            "UPDATE usage SET charge_nanos = 1 WHERE charge_nanos = 1000000",
+            "request ID: the usage row charges 0.000000001 USD",
+        ),
+        (
+            "UPDATE usage SET cost_nanos = 1 WHERE charge_nanos = 1000000",
+            "request ID: the usage row costs 0.000000001 USD, its attempts",
+        ),
+        (
+            "UPDATE attempt SET cost_nanos = 3 WHERE cost_nanos = 500000",
+            "request ID: the usage row costs 0.0005 USD, its attempts",
+        ),
+        (
+            "DELETE FROM usage WHERE charge_nanos = 1000000",
+            "request ID: settled in the ledger, but it has no usage row",
+        ),
+        (
+            "UPDATE spend_window SET used_nanos = 1 WHERE span = 'month'",
+            "window tenant:acme tenant  month",
+        ),
+        (
+            "UPDATE spend_window SET used_tokens = 1 WHERE span = 'day'",
+            "window tenant:acme user ann@example.com day",
+        ),
+        (
+            "UPDATE spend_window SET used_nanos = 1 WHERE span = 'hour'",
+            "window group:default group default hour",
+        ),
+        (
+            "DELETE FROM spend_window WHERE span = 'day'",
+            "budget tenant:acme user ann@example.com per day: 2 usage rows",
+        ),
         (
             "INSERT INTO ledger_entry SELECT transaction_id, 1, line, 'final', account, amount_nanos, at_ms FROM ledger_entry WHERE kind = 'settlement'",
             "request ID: the usage row charges 0.001 USD and costs 0.0005 USD, the ledger 0.002 USD and 0.001 USD",
@@ -50,7 +99,10 @@ async fn whatever_is_tampered_with_is_named() {
             let named = named.replace("ID", &id.to_string());
             assert!(!verified.balanced, "{stores:?}: {sql}");
             assert!(
-                verified.problems.iter().any(|problem| problem.contains(&named)),
+                verified
+                    .problems
+                    .iter()
+                    .any(|problem| problem.contains(&named)),
                 "{stores:?}: {sql}: expected `{named}` in {:#?}",
                 verified.problems
             );
@@ -63,11 +115,17 @@ async fn a_request_that_was_settled_under_two_days_is_named() {
     for stores in stores() {
         let ground = Ground::new(stores, true).await;
         let (billing, id) = books(&ground).await;
-        ground.tamper("CREATE TABLE copy AS SELECT * FROM usage WHERE charge_nanos = 1000000").await;
+        ground
+            .tamper("CREATE TABLE copy AS SELECT * FROM usage WHERE charge_nanos = 1000000")
+            .await;
         ground.tamper("UPDATE copy SET day = day - 1").await;
         ground.tamper("INSERT INTO usage SELECT * FROM copy").await;
         let verified = billing.verify().await;
         let named = format!("request {id}: settled 2 times");
-        assert!(verified.problems.contains(&named), "{:#?}", verified.problems);
+        assert!(
+            verified.problems.contains(&named),
+            "{:#?}",
+            verified.problems
+        );
     }
 }
