@@ -30,6 +30,7 @@ use crate::{
         validate::{self, Draft, Fragment, KeyDraft, NewKey, Problem},
     },
     error::Fault,
+    lookup::Invalidation,
     store,
 };
 
@@ -42,6 +43,7 @@ pub(crate) struct Administration {
     pub(crate) config: Config,
     pub(crate) database: Database,
     pub(crate) feed: Feed,
+    pub(crate) invalidation: Invalidation,
     pub(crate) clock: SharedClock,
     pub(crate) hasher: KeyHasher,
     pub(crate) random: Arc<Mutex<StdRng>>,
@@ -347,8 +349,14 @@ impl Administration {
         now_ms: i64,
         changes: &[(&str, &str)],
     ) -> Result<(), Fault> {
-        feed::append(&tx, now_ms, changes).await?;
+        let seq = feed::append(&tx, now_ms, changes).await?;
         tx.commit().await?;
+        // Other processes learn it from the feed; this one does not answer before it obeys.
+        let changes: Vec<_> = changes
+            .iter()
+            .map(|(scope, id)| (*scope, *id, seq))
+            .collect();
+        self.invalidation.raise(&changes).await;
         self.feed.wake();
         Ok(())
     }

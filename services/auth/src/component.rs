@@ -34,7 +34,7 @@ use crate::{
     domain::{freshness::Floors, key::KeyHasher},
     error::{Error, Fault},
     grpc::{admin::AdminService, auth::AuthService},
-    lookup::{self, Authenticator},
+    lookup::{self, Authenticator, Invalidation},
     metrics::Meters,
     store,
 };
@@ -107,7 +107,12 @@ impl Component {
             floors: Arc::clone(&floors),
             meters: Meters::new(&deps.metrics),
         });
+        let invalidation = Invalidation {
+            floors,
+            cache: deps.cache,
+        };
         let administration = Administration {
+            invalidation: invalidation.clone(),
             config: config.clone(),
             database: deps.database.clone(),
             feed: feed.clone(),
@@ -122,8 +127,7 @@ impl Component {
             clock: deps.clock,
             administration: administration.clone(),
             admin_token: deps.admin_token,
-            floors,
-            cache: deps.cache,
+            invalidation,
             feed: feed.clone(),
             ready: Arc::clone(&ready),
         };
@@ -204,8 +208,7 @@ struct Opening {
     clock: SharedClock,
     administration: Administration,
     admin_token: Option<SecretString>,
-    floors: Arc<Floors>,
-    cache: Arc<dyn Cache>,
+    invalidation: Invalidation,
     feed: Feed,
     ready: Arc<AtomicBool>,
 }
@@ -241,7 +244,7 @@ impl Opening {
             ))
             .await?;
         if rows.len() >= self.config.floors {
-            self.floors.raise_all(head);
+            self.invalidation.floors.raise_all(head);
             return Ok(head);
         }
         let mut changes = Vec::with_capacity(rows.len());
@@ -276,7 +279,7 @@ impl Opening {
             };
             if known == 0 && news.changes.is_empty() {
                 // The watch began after the table's first rows: they were not delivered.
-                self.floors.raise_all(news.head);
+                self.invalidation.floors.raise_all(news.head);
             }
             known = known.max(news.head);
             self.raise(&news.changes).await;
@@ -284,20 +287,10 @@ impl Opening {
     }
 
     async fn raise(&self, changes: &[Change]) {
-        for change in changes {
-            self.floors.raise(&change.scope, &change.id, change.seq);
-        }
-        for change in changes {
-            let kind = if change.scope == "group" {
-                "group"
-            } else {
-                "tenant"
-            };
-            let scopes = [lookup::scope(kind, &change.id)];
-            if let Err(error) = self.cache.raise_floor(&scopes, change.seq).await {
-                // Every reader keeps its own floors; this one only spares it old entries.
-                tracing::debug!(%error, "state store does not take a floor");
-            }
-        }
+        let changes: Vec<_> = changes
+            .iter()
+            .map(|change| (change.scope.as_str(), change.id.as_str(), change.seq))
+            .collect();
+        self.invalidation.raise(&changes).await;
     }
 }

@@ -9,14 +9,6 @@
 //!
 //! Not here: whether a caller may do what it asks (the forwarder judges each request, AUTH-4), limits' counters (scheduler)
 //! and money (billing).
-#![cfg_attr(
-    test,
-    expect(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        reason = "tests fail by panicking"
-    )
-)]
 
 mod admin;
 mod component;

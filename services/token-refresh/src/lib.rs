@@ -7,7 +7,6 @@
 //! - A new secret is a new generation; the last three are kept. Whoever found a generation refused asks for a newer one.
 //!
 //! Not here: which account is used (scheduler), and how a secret is put into a request (forwarder).
-#![cfg_attr(test, expect(clippy::unwrap_used, reason = "tests fail by panicking"))]
 
 mod component;
 mod config;

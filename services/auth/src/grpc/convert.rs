@@ -263,7 +263,7 @@ fn limits_in(limits: Option<common::Limits>) -> Limits {
 
 /// `None` when nothing is limited.
 fn limits_out(limits: &Limits) -> Option<common::Limits> {
-    (*limits != Limits::default()).then(|| common::Limits {
+    (*limits != Limits::default()).then_some(common::Limits {
         requests_per_second: limits.requests_per_second,
         requests_per_minute: limits.requests_per_minute,
         tokens_per_minute: limits.tokens_per_minute,

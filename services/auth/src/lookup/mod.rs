@@ -282,8 +282,31 @@ impl Inner {
     }
 }
 
+/// Makes changes known: to this process's floors, and to the state store's.
+#[derive(Clone)]
+pub(crate) struct Invalidation {
+    pub(crate) floors: Arc<Floors>,
+    pub(crate) cache: Arc<dyn Cache>,
+}
+
+impl Invalidation {
+    /// From now on nothing older than these changes is taken.
+    pub(crate) async fn raise(&self, changes: &[(&str, &str, u64)]) {
+        for (kind, id, seq) in changes {
+            self.floors.raise(kind, id, *seq);
+        }
+        for (kind, id, seq) in changes {
+            let kind = if *kind == "group" { "group" } else { "tenant" };
+            if let Err(error) = self.cache.raise_floor(&[scope(kind, id)], *seq).await {
+                // Every process keeps its own floors; this one only spares it old entries.
+                tracing::debug!(%error, "state store does not take a floor");
+            }
+        }
+    }
+}
+
 /// The name under which the state store keeps what depends on a tenant or a group.
-pub(crate) fn scope(kind: &str, id: &str) -> Arc<str> {
+fn scope(kind: &str, id: &str) -> Arc<str> {
     format!("{kind}/{id}").into()
 }
 
