@@ -22,14 +22,15 @@ use crate::{error, observed::InFlight, relay::Begun};
 pub(crate) fn respond(begun: Begun, in_flight: InFlight) -> Response<Body> {
     let Begun { first, rest } = begun;
     let head = first.head.unwrap_or_default();
-    let body = if first.end {
+    // A stream has no length, however short it is: clients and proxies read it as one only then.
+    let body = if first.end && !head.event_stream {
         Body::from(first.frame)
     } else {
         Body::new(Relayed {
             first: Some(first.frame).filter(|frame| !frame.is_empty()),
             rest,
             event_stream: head.event_stream,
-            ended: false,
+            ended: first.end,
             _in_flight: in_flight,
         })
     };
