@@ -7,11 +7,6 @@
 //!
 //! It keeps no truth and takes no decision: who waits is the scheduler's, what things cost is billing's.
 
-#![cfg_attr(
-    test,
-    expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")
-)]
-
 pub mod admission;
 pub mod cache;
 pub mod config;

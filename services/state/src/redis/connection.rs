@@ -8,7 +8,7 @@ use redis::{
     cluster::ClusterClient,
     cluster_async::ClusterConnection,
     io::tcp::TcpSettings,
-    sentinel::{SentinelClientBuilder, SentinelServerType},
+    sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
 };
 use secrecy::ExposeSecret;
 
@@ -127,13 +127,7 @@ impl Address {
                 Ok(Connection::Cluster(client.get_async_connection().await?))
             }
             Kind::Sentinel(master) => {
-                let addresses = self.nodes.iter().map(|node| node.addr().clone());
-                let mut sentinels = SentinelClientBuilder::new(
-                    addresses,
-                    master.clone(),
-                    SentinelServerType::Master,
-                )?
-                .build()?;
+                let mut sentinels = self.sentinels(master)?;
                 let config = redis::AsyncConnectionConfig::new()
                     .set_connection_timeout(Some(self.connect_timeout))
                     .set_response_timeout(Some(self.timeout));
@@ -143,19 +137,32 @@ impl Address {
         }
     }
 
+    /// What the first URL says of user, password and database is the master's.
+    fn sentinels(&self, master: &str) -> RedisResult<SentinelClient> {
+        let addresses = self.nodes.iter().map(|node| node.addr().clone());
+        let mut builder =
+            SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?
+                .set_client_to_redis_tcp_settings(TcpSettings::default().set_nodelay(true));
+        if let Some(first) = self.nodes.first() {
+            let settings = first.redis_settings();
+            builder = builder.set_client_to_redis_db(settings.db());
+            if let Some(username) = settings.username() {
+                builder = builder.set_client_to_redis_username(username);
+            }
+            if let Some(password) = settings.password() {
+                builder = builder.set_client_to_redis_password(password);
+            }
+        }
+        builder.build()
+    }
+
     /// A client to hear messages with.
     pub(crate) async fn listener(&self) -> RedisResult<redis::aio::PubSub> {
         match &self.kind {
             // Any node of a Cluster hears what is published at any other.
             Kind::Single | Kind::Cluster => self.first()?.get_async_pubsub().await,
             Kind::Sentinel(master) => {
-                let addresses = self.nodes.iter().map(|node| node.addr().clone());
-                let mut sentinels = SentinelClientBuilder::new(
-                    addresses,
-                    master.clone(),
-                    SentinelServerType::Master,
-                )?
-                .build()?;
+                let mut sentinels = self.sentinels(master)?;
                 sentinels.async_get_client().await?.get_async_pubsub().await
             }
         }

@@ -55,13 +55,14 @@ impl Bed {
             return Some(Self::open(&config, None).await);
         }
         let server = Arc::new(Server::start(&[])?);
-        Some(Self::on(&server).await)
+        Some(Self::at(&server.url(), false, &server).await)
     }
 
-    /// On this server, in a space of its own.
-    pub async fn on(server: &Arc<Server>) -> Self {
+    /// At this address of a server, in a space of its own.
+    pub async fn at(url: &str, cluster: bool, server: &Arc<Server>) -> Self {
         let config = StateConfig {
-            url: Some(server.url().into()),
+            url: Some(url.into()),
+            cluster,
             prefix: format!("test:{}:", fresh()),
             ..settings()
         };
@@ -110,6 +111,11 @@ pub fn settings() -> StateConfig {
     }
 }
 
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
 /// A new request.
 pub fn fresh() -> RequestId {
     RequestId::generate(1_796_000_000_000)
@@ -120,6 +126,7 @@ pub struct Server {
     child: parking_lot::Mutex<Child>,
     directory: TempDir,
     arguments: Vec<String>,
+    port: u16,
 }
 
 impl Drop for Server {
@@ -138,36 +145,82 @@ impl Server {
             child: parking_lot::Mutex::new(child),
             directory,
             arguments,
+            port: 0,
         })
     }
 
-    /// A node that owns every slot of a Cluster, and therefore refuses scripts whose keys lie in two.
+    /// A node that owns every slot of a Cluster; on TCP too.
     pub fn start_cluster_node() -> Option<Self> {
-        let bus = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = bus.local_addr().unwrap().port().to_string();
-        drop(bus);
-        let server = Self::start(&["--cluster-enabled", "yes", "--cluster-port", &port])?;
-        server.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        let bus = free_port().to_string();
+        let server = Self::start_on_tcp(&["--cluster-enabled", "yes", "--cluster-port", &bus])?;
+        server.sends(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
         server.wait(|server| {
             server
-                .command(&["CLUSTER", "INFO"])
+                .sends(&["CLUSTER", "INFO"])
                 .contains("cluster_state:ok")
         });
         Some(server)
     }
 
+    /// On TCP too.
+    pub fn start_on_tcp(arguments: &[&str]) -> Option<Self> {
+        let port = free_port();
+        let text = port.to_string();
+        let mut all = vec!["--port", &text, "--bind", "127.0.0.1"];
+        all.extend_from_slice(arguments);
+        let mut server = Self::start(&all)?;
+        server.port = port;
+        Some(server)
+    }
+
+    /// A Sentinel that watches the master `main` at this server.
+    pub fn start_sentinel_of(master: &Self) -> Option<Self> {
+        let port = free_port();
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("sentinel.conf");
+        let text = format!(
+            "port {port}\nbind 127.0.0.1\nunixsocket {}\nsentinel monitor main 127.0.0.1 {} 1\n",
+            directory.path().join("redis.sock").display(),
+            master.port
+        );
+        std::fs::write(&file, text).unwrap();
+        let words = vec![file.display().to_string(), "--sentinel".to_owned()];
+        let child = Self::run(&directory, &words)?;
+        Some(Self {
+            child: parking_lot::Mutex::new(child),
+            directory,
+            arguments: words,
+            port,
+        })
+    }
+
     fn spawn(directory: &TempDir, arguments: &[String]) -> Option<Child> {
-        let socket = directory.path().join("redis.sock");
+        let socket = directory.path().join("redis.sock").display().to_string();
+        let place = directory.path().display().to_string();
+        let mut words: Vec<String> = [
+            "--port",
+            "0",
+            "--save",
+            "",
+            "--unixsocket",
+            &socket,
+            "--dir",
+            &place,
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        words.extend_from_slice(arguments);
+        Self::run(directory, &words)
+    }
+
+    fn run(directory: &TempDir, words: &[String]) -> Option<Child> {
         let child = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--unixsocket"])
-            .arg(&socket)
-            .arg("--dir")
-            .arg(directory.path())
-            .args(arguments)
+            .args(words)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
+        let socket = directory.path().join("redis.sock");
         let started = std::time::Instant::now();
         while std::os::unix::net::UnixStream::connect(&socket).is_err() {
             assert!(started.elapsed() < PATIENCE, "redis-server did not start");
@@ -191,8 +244,12 @@ impl Server {
         )
     }
 
+    pub fn tcp_url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
     /// Asks the server over a connection of its own.
-    pub fn command(&self, words: &[&str]) -> String {
+    pub fn sends(&self, words: &[&str]) -> String {
         let client = redis::Client::open(self.url()).unwrap();
         let mut connection = client.get_connection().unwrap();
         let (name, arguments) = words.split_first().unwrap();

@@ -3,6 +3,9 @@
 //! Redis is `SWITCHBOARD_TEST_REDIS_URL`, else a server of the test's own, from the installed binary. Without either the
 //! memory twin alone is tested.
 
+// The contract runs as one future of many tests.
+#![recursion_limit = "256"]
+
 mod admission;
 mod bed;
 mod cache;

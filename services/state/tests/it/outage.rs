@@ -150,7 +150,7 @@ async fn an_emptied_store_is_noticed_and_filled_again() {
     assert_eq!(state.purses.reserve(&hold).await.unwrap(), nanos(40));
     let slot = tenant_take(vec![user(1)], vec![]);
     state.admission.take_tenant(&slot).await.unwrap();
-    server.command(&["FLUSHALL"]);
+    server.sends(&["FLUSHALL"]);
     bed.until("the loss is seen", || async { state.status().losses == 1 })
         .await;
     assert!(state.status().recovered_ms > 0 && !degraded(state));
@@ -302,4 +302,28 @@ async fn processes_share_one_limit() {
     assert_eq!(grants(&one.state, 7).await, 7);
     assert_eq!(grants(&two.state, 7).await, 0);
     assert_eq!(two.state.gauges().await.unwrap().held_leases, 7);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_leads_to_its_master() {
+    let Some(master) = Server::start_on_tcp(&[]).map(Arc::new) else {
+        return;
+    };
+    let sentinel = Server::start_sentinel_of(&master).unwrap();
+    let config = StateConfig {
+        url: Some(format!("redis://127.0.0.1:1,{}", sentinel.tcp_url()).into()),
+        sentinel_master: Some("main".to_owned()),
+        ..quick(&master)
+    };
+    let bed = bed(&config, &master).await;
+    bed.until("the master is found", || async { !degraded(&bed.state) })
+        .await;
+    assert_eq!(grants(&bed.state, 4).await, 4);
+    assert!(master.sends(&["KEYS", "*"]).contains("a:east"));
+    master.restart();
+    bed.until("it is found again", || async {
+        bed.state.status().losses == 1 && !degraded(&bed.state)
+    })
+    .await;
+    assert_eq!(grants(&bed.state, 4).await, 4);
 }
