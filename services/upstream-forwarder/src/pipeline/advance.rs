@@ -83,6 +83,7 @@ async fn next(
         tenant: request.who.principal.tenant.clone(),
         deadline_ms: request.deadline_ms(),
         attempt: u32::try_from(made).unwrap_or(u32::MAX),
+        held: course.live.lease(),
     };
     let mut call = tonic::Request::new(message);
     call.set_timeout(conductor.config.peer_timeout);
