@@ -1,8 +1,5 @@
 //! Migrations on real databases: again, and at the same time.
-#![expect(
-    clippy::expect_used,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
 use futures_util::future::join_all;
 use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection, Statement};
