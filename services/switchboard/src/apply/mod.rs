@@ -75,6 +75,25 @@ pub struct Error {
     pub status: Status,
     /// Steps that had committed before.
     pub applied: Vec<&'static str>,
+    /// Secrets that these steps generated: shown now or never, since no later run makes them again.
+    issued: Issued,
+}
+
+impl Error {
+    /// Secrets that were generated before the failure. The keys exist: whoever runs `apply` must be shown them.
+    #[must_use]
+    pub fn issued(&self) -> &[auth::IssuedKey] {
+        &self.issued.0
+    }
+}
+
+/// Secrets in an error, which is written out more easily than a result.
+struct Issued(Vec<auth::IssuedKey>);
+
+impl std::fmt::Debug for Issued {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} secrets", self.0.len())
+    }
 }
 
 fn applied_text(applied: &[&str]) -> String {
@@ -202,6 +221,7 @@ impl<'a> Run<'a> {
                 step,
                 status,
                 applied: self.applied.clone(),
+                issued: Issued(self.outcome.issued.clone()),
             }),
         }
     }

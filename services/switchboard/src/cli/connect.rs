@@ -1,0 +1,197 @@
+//! The way to the admin services: the edge of a running installation (SURF-4), or the services of a stopped data
+//! directory, started in this process under its lock. Commands see the same clients either way.
+
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use secrecy::{ExposeSecret as _, SecretString};
+use switchboard_common::{
+    error::{Failure, Reason},
+    grpc::Rpc,
+};
+use tonic::{
+    Status,
+    body::Body,
+    codegen::http::{HeaderValue, Request, Response, header::AUTHORIZATION},
+    transport::{Channel, Endpoint},
+};
+use tower::{Service, ServiceExt as _};
+
+use super::{args::Place, exit::Error};
+use crate::{
+    apply::AdminClients,
+    data_dir::{self, DataDir},
+    serve::{self, AdminGuard},
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A whole ledger may have to be added up.
+const CALL_TIMEOUT: Duration = Duration::from_secs(600);
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+const DEFAULT_DIR: &str = "switchboard-data";
+
+/// Clients, and what must be ended after them.
+pub(super) struct Connection {
+    pub(super) clients: AdminClients,
+    opened: Option<AdminGuard>,
+}
+
+impl Connection {
+    /// Finds the installation that the command line means.
+    pub(super) async fn open(place: &Place) -> Result<Self, Error> {
+        if let Some(addr) = &place.addr {
+            let token = place.token.as_ref().ok_or_else(|| {
+                Error::Usage("--addr needs an admin token: set SWITCHBOARD_TOKEN".to_owned())
+            })?;
+            return Self::remote(addr, token);
+        }
+        let path = match &place.data_dir {
+            Some(path) => path.clone(),
+            None if Path::new(DEFAULT_DIR).is_dir() => PathBuf::from(DEFAULT_DIR),
+            None => {
+                return Err(Error::Usage(format!(
+                    "which installation? Give --addr http://HOST:PORT with SWITCHBOARD_TOKEN, or --data-dir DIR (there is no ./{DEFAULT_DIR})"
+                )));
+            }
+        };
+        if !path.is_dir() {
+            let missing = data_dir::Error::Missing(path.display().to_string());
+            return Err(Error::Usage(missing.to_string()));
+        }
+        if is_in_use(&path)? {
+            return Self::running(&path, place.token.as_ref());
+        }
+        let (clients, guard) = Box::pin(serve::open_admin(&path)).await.map_err(|error| match error {
+            serve::Error::DataDir(error @ data_dir::Error::Missing(_)) => Error::Usage(error.to_string()),
+            serve::Error::DataDir(error @ data_dir::Error::InUse(_)) => Error::Unreachable(error.to_string()),
+            error => Error::Wrong(error.to_string()),
+        })?;
+        Ok(Self {
+            clients,
+            opened: Some(guard),
+        })
+    }
+
+    /// The program that has a data directory's lock.
+    fn running(path: &Path, token: Option<&SecretString>) -> Result<Self, Error> {
+        let shown = path.display();
+        let dir = DataDir::create(path).map_err(|error| Error::Wrong(error.to_string()))?;
+        let endpoint = dir.endpoint().ok_or_else(|| {
+            Error::Unreachable(format!(
+                "data directory {shown} is in use by a program that is not ready; try again shortly"
+            ))
+        })?;
+        // Only its owner makes the token.
+        if path.join("admin.token").is_file() {
+            let (token, _) = dir.admin_token().map_err(|error| Error::Wrong(error.to_string()))?;
+            return Self::remote(&endpoint.http, &token);
+        }
+        let token = token.ok_or_else(|| {
+            Error::Usage(format!("{shown} has no admin.token: set SWITCHBOARD_TOKEN"))
+        })?;
+        Self::remote(&endpoint.http, token)
+    }
+
+    fn remote(addr: &str, token: &SecretString) -> Result<Self, Error> {
+        Ok(Self {
+            clients: AdminClients::over(rpc(addr, token)?),
+            opened: None,
+        })
+    }
+
+    /// Ends what was started for the command.
+    pub(super) async fn close(self) {
+        drop(self.clients);
+        if let Some(opened) = self.opened {
+            Box::pin(opened.close()).await;
+        }
+    }
+}
+
+/// Whether a program has the lock. An unlocked directory is left as it is.
+fn is_in_use(path: &Path) -> Result<bool, Error> {
+    if !path.join("lock").is_file() {
+        return Ok(false);
+    }
+    let wrong = |error: data_dir::Error| Error::Wrong(error.to_string());
+    match DataDir::create(path).map_err(wrong)?.lock() {
+        Ok(_) => Ok(false),
+        Err(data_dir::Error::InUse(_)) => Ok(true),
+        Err(error) => Err(wrong(error)),
+    }
+}
+
+/// A transport to an edge, as the admin whose token it is.
+fn rpc(addr: &str, token: &SecretString) -> Result<Rpc, Error> {
+    let uri = if addr.contains("://") {
+        addr.to_owned()
+    } else {
+        format!("http://{addr}")
+    };
+    let malformed = || {
+        Error::Usage(format!("`{addr}` is no address of an HTTP listener; expected http://HOST:PORT"))
+    };
+    if !uri.starts_with("http://") {
+        return Err(malformed());
+    }
+    let channel = Endpoint::from_shared(uri.clone())
+        .map_err(|_| malformed())?
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(CALL_TIMEOUT)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .tcp_nodelay(true)
+        .connect_lazy();
+    let mut authorization = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))
+        .map_err(|_| Error::Usage("the admin token has characters that no token has".to_owned()))?;
+    authorization.set_sensitive(true);
+    Ok(Rpc::new(Bearer {
+        channel,
+        addr: uri,
+        authorization,
+    }))
+}
+
+/// Adds the admin's token to each call.
+#[derive(Clone)]
+struct Bearer {
+    channel: Channel,
+    addr: String,
+    authorization: HeaderValue,
+}
+
+impl Service<Request<Body>> for Bearer {
+    type Response = Response<Body>;
+    type Error = Status;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Status>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        request.headers_mut().insert(AUTHORIZATION, self.authorization.clone());
+        let channel = self.channel.clone();
+        let addr = self.addr.clone();
+        Box::pin(async move {
+            channel.oneshot(request).await.or_else(|error| {
+                let cause = innermost(&error);
+                let failure = Failure::new(Reason::Unavailable, format!("no answer from {addr}: {cause}"));
+                Ok(Status::from(failure).into_http())
+            })
+        })
+    }
+}
+
+/// The cause that says most: transports wrap it in their own names.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}

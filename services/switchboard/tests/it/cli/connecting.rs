@@ -1,0 +1,81 @@
+//! Which installation, as whom, and how it ends when nobody or the wrong one answers (CON-2).
+
+use switchboard::data_dir::{DataDir, Endpoint};
+
+use super::{fake::{Fake, TOKEN}, run};
+
+#[tokio::test]
+async fn over_a_socket_the_token_goes_along() {
+    let address = Fake::default().listen().await.to_string();
+    // With and without the scheme.
+    for addr in [address.clone(), format!("http://{address}")] {
+        let done = run(&["keys", "list", "--addr", &addr, "--token", TOKEN]).await;
+        assert_eq!((done.exit, done.out.as_str()), (0, "no keys\n"), "{}", done.err);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_refused_and_shown_nowhere() {
+    let fake = Fake::default();
+    let address = fake.listen().await.to_string();
+    let done = run(&["keys", "list", "--addr", &address, "--token", "sb-admin-wrong"]).await;
+    assert_eq!((done.exit, done.out.as_str()), (4, ""));
+    assert_eq!(done.err, "error: invalid_api_key: this is no admin token\n");
+    assert!(fake.calls().is_empty());
+}
+
+#[tokio::test]
+async fn where_nobody_listens_is_unreachable() {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    drop(socket);
+    let done = run(&["ledger", "verify", "--addr", &address, "--token", TOKEN]).await;
+    assert_eq!((done.exit, done.out.as_str()), (3, ""));
+    assert!(done.err.contains(&address), "{}", done.err);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("nothing");
+    let missing = missing.to_str().unwrap();
+    let empty = dir.path().to_str().unwrap();
+    for (words, told) in [
+        (vec!["keys", "list", "--data-dir", missing], missing),
+        (vec!["keys", "list", "--data-dir", empty], empty),
+        (vec!["keys", "list", "--addr", "https://h:1", "--token", "t"], "http://HOST:PORT"),
+        (vec!["keys", "list", "--addr", "http://", "--token", "t"], "http://HOST:PORT"),
+        (vec!["keys", "list", "--addr", "h:1", "--token", "a\nb"], "token"),
+    ] {
+        let done = run(&words).await;
+        assert_eq!(done.exit, 2, "{words:?}: {}", done.err);
+        assert!(done.err.contains(told), "{words:?}: {}", done.err);
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "looking leaves nothing behind");
+}
+
+#[tokio::test]
+async fn a_running_data_directory_leads_to_its_program() {
+    let fake = Fake::default();
+    let http = fake.listen().await.to_string();
+    let root = tempfile::tempdir().unwrap();
+    let dir = DataDir::create(root.path()).unwrap();
+    std::fs::write(root.path().join("admin.token"), format!("{TOKEN}\n")).unwrap();
+    let lock = dir.lock().unwrap();
+    let path = root.path().to_str().unwrap();
+
+    let done = run(&["keys", "list", "--data-dir", path]).await;
+    assert_eq!(done.exit, 3, "it has not said where it is: {}", done.err);
+    assert!(done.err.contains("not ready"), "{}", done.err);
+
+    let endpoint = Endpoint {
+        http,
+        grpc: String::new(),
+        pid: 1,
+    };
+    dir.publish(&endpoint).unwrap();
+    // Another installation's token in the environment does not count here.
+    let done = run(&["keys", "list", "--data-dir", path, "--token", "other"]).await;
+    assert_eq!((done.exit, done.out.as_str()), (0, "no keys\n"), "{}", done.err);
+    drop(lock);
+}
