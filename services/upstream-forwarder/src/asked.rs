@@ -81,6 +81,14 @@ impl Asked {
         matches!(self, Self::Chat(_))
     }
 
+    /// The operation's name in traces (GenAI conventions).
+    pub(crate) fn operation(&self) -> &'static str {
+        match self {
+            Self::Chat(_) => "chat",
+            Self::Embeddings(_) => "embeddings",
+        }
+    }
+
     /// What the target must be able to do.
     pub(crate) fn capabilities(&self) -> Vec<String> {
         let Self::Chat(chat) = self else {

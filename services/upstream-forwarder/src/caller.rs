@@ -233,9 +233,8 @@ impl Caller {
     pub(crate) async fn pass(&mut self, frame: Bytes, end: bool) -> Result<(), Stop> {
         self.room().await?;
         self.push(frame, end);
-        if let Some(stream) = &mut self.stream
-            && stream.due.is_some()
-        {
+        if let Some(stream) = &mut self.stream {
+            // The head is out: from now on silence is bridged, also where it may not go out early.
             stream.due = Some(Instant::now() + stream.every);
         }
         if end {

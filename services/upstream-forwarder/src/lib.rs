@@ -33,6 +33,7 @@ mod routes;
 mod supply;
 mod tokens;
 mod upstream;
+mod usage;
 mod vault;
 
 pub use component::{Component, Deps, Error, Gauges, Peers};

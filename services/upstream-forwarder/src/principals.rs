@@ -40,6 +40,7 @@ pub(crate) struct Principals(Arc<Shared>);
 struct Shared {
     auth: AuthClient<Rpc>,
     timeout: Duration,
+    unknown_ttl: Duration,
     key: [u8; 32],
     /// Used without asking.
     fresh: Cache<Digest, Entry>,
@@ -58,6 +59,8 @@ struct Entry {
     caller: Arc<Caller>,
     /// The feed was joined anew since: nobody knows what it missed.
     epoch: u64,
+    /// How long it is used without asking; absent: as usual.
+    life: Option<Duration>,
 }
 
 /// The lowest acceptable change number.
@@ -75,7 +78,10 @@ const MAX_FLOORS: usize = 100_000;
 struct Jitter(Duration);
 
 impl Expiry<Digest, Entry> for Jitter {
-    fn expire_after_create(&self, _: &Digest, _: &Entry, _: Instant) -> Option<Duration> {
+    fn expire_after_create(&self, _: &Digest, entry: &Entry, _: Instant) -> Option<Duration> {
+        if entry.life.is_some() {
+            return entry.life;
+        }
         #[expect(clippy::disallowed_methods, reason = "jitter decides nothing")]
         let percent = rand::rng().random_range(85..=115);
         Some(self.0 * percent / 100)
@@ -94,6 +100,7 @@ impl Principals {
         Self(Arc::new(Shared {
             auth,
             timeout,
+            unknown_ttl: config.unknown_ttl,
             key,
             fresh: Cache::builder()
                 .max_capacity(config.capacity)
@@ -175,7 +182,11 @@ impl Principals {
             Ok(response) => {
                 let principal = response.into_inner().principal.ok_or_else(busy)?;
                 let caller = Arc::new(Caller::new(principal));
-                let entry = Entry { caller, epoch };
+                let entry = Entry {
+                    caller,
+                    epoch,
+                    life: None,
+                };
                 if !self.acceptable(&entry) {
                     // Auth itself is behind the change that it announced.
                     return Err(busy().retry_after(Duration::from_secs(1)));
@@ -198,25 +209,31 @@ impl Principals {
     async fn fall_back(&self, digest: Digest, failure: &Failure) -> Result<Arc<Caller>, Failure> {
         match failure.reason {
             Reason::Unavailable | Reason::Internal | Reason::UpstreamTimeout => {
-                let known = self.0.known.get(&digest).await;
-                let known = known.filter(|entry| self.passes_floors(entry));
-                known.map(|entry| entry.caller).ok_or_else(|| {
-                    Failure::new(Reason::Unavailable, "API keys cannot be checked right now")
-                        .retry_after(failure.retry_after.unwrap_or(Duration::from_secs(1)))
-                })
+                let after = failure.retry_after.unwrap_or(Duration::from_secs(1));
+                let busy = "API keys cannot be checked right now";
+                let busy = Failure::new(Reason::Unavailable, busy).retry_after(after);
+                let known = self
+                    .0
+                    .known
+                    .get(&digest)
+                    .await
+                    .ok_or_else(|| busy.clone())?;
+                // The feed may have been joined anew: only changes that are known count.
+                let entry = Entry {
+                    epoch: self.0.epoch.load(Ordering::Acquire),
+                    life: Some(self.0.unknown_ttl),
+                    ..known
+                };
+                if !self.acceptable(&entry) {
+                    return Err(busy);
+                }
+                // Not every request of the grace period is to wait for an answer that does not come.
+                self.0.fresh.insert(digest, entry.clone()).await;
+                Ok(entry.caller)
             }
             Reason::InvalidApiKey => Err(unknown()),
             _ => Err(failure.clone()),
         }
-    }
-
-    /// In the grace period the feed may be new: only changes that are known count.
-    fn passes_floors(&self, entry: &Entry) -> bool {
-        let epoch = self.0.epoch.load(Ordering::Acquire);
-        self.acceptable(&Entry {
-            epoch,
-            ..entry.clone()
-        })
     }
 
     /// Obeys auth's change feed.

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -12,7 +12,7 @@ use std::{
 use parking_lot::Mutex;
 use switchboard_common::{clock::SharedClock, lifecycle::Lifecycle};
 use switchboard_proto::{
-    billing::v1::Touch,
+    billing::v1::{Settlement, Touch},
     scheduler::v1::{LeaseUpdate, Renewal, lease_update::Update},
 };
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -34,6 +34,8 @@ pub(crate) struct Live {
     stopper: Stopper,
     story: Mutex<Story>,
     lease: Mutex<Option<Renewal>>,
+    /// It is being settled. Written under the story's lock.
+    closed: AtomicBool,
     content_bytes: AtomicU64,
 }
 
@@ -63,11 +65,31 @@ impl Live {
         self.lease.lock().clone()
     }
 
-    /// What to settle if nothing more is heard of this request.
-    pub(crate) fn draft(&self) -> switchboard_proto::billing::v1::Settlement {
+    /// The settlement comes next: no draft of this request will follow it.
+    pub(crate) fn close(&self) {
+        let _story = self.story.lock();
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes down how far the request is, after `change`: what to settle if nothing more is heard of it. `None` when it
+    /// is being settled already. In the journal only when something was sent: before that nothing is owed.
+    pub(crate) fn note(
+        &self,
+        journal: &Journal,
+        change: impl FnOnce(&mut Story),
+    ) -> Option<Settlement> {
         let mut story = self.story.lock();
+        if self.closed.load(Ordering::Relaxed) {
+            return None;
+        }
+        change(&mut story);
         story.content_bytes = self.content_bytes.load(Ordering::Relaxed);
-        story.draft(self.elapsed_us())
+        let draft = story.draft(self.elapsed_us());
+        if story.attempts.iter().any(|attempt| attempt.sent) {
+            // Under the lock, so that it comes before the settlement. It never waits.
+            journal.draft(draft.clone());
+        }
+        Some(draft)
     }
 }
 
@@ -143,6 +165,7 @@ impl Roster {
             stopper,
             story: Mutex::default(),
             lease: Mutex::default(),
+            closed: AtomicBool::new(false),
             content_bytes: AtomicU64::new(0),
         });
         let mut live = self.live.lock();
@@ -229,15 +252,11 @@ impl Roster {
 
     fn touches(&self, journal: &Journal) -> Vec<Money> {
         let touch = |live: Arc<Live>| {
-            let (held_nanos, held_tokens, tenant, sent) = live.story(|story| {
-                let sent = story.attempts.iter().any(|attempt| attempt.sent);
-                let tenant = story.party.tenant.clone();
-                (story.held_nanos, story.held_tokens, tenant, sent)
-            });
-            let draft = live.draft();
-            if sent {
-                journal.draft(draft.clone());
-            }
+            let (mut held_nanos, mut held_tokens, mut tenant) = (0, 0, String::new());
+            let draft = live.note(journal, |story| {
+                (held_nanos, held_tokens) = (story.held_nanos, story.held_tokens);
+                tenant.clone_from(&story.party.tenant);
+            })?;
             (held_nanos > 0 || held_tokens > 0).then(|| {
                 Money::Touch(Box::new(Touch {
                     request_id: draft.request_id.clone(),

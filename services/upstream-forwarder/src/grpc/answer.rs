@@ -4,9 +4,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use switchboard_dialects::{UsageReport as Reported, json::Cursor};
 use switchboard_proto::{
-    common::v1::{Usage, UsageSource},
+    common::v1::UsageSource,
     inference::v1::{Choice, GenerateResponse, ToolCall, UsageReport},
 };
+
+use crate::usage::to_wire;
 
 /// A chunk or a whole answer.
 #[derive(Deserialize)]
@@ -106,18 +108,7 @@ pub(super) fn report(text: &str) -> Option<UsageReport> {
     let value = Cursor::new(text).skip().ok()?;
     let reported = Reported::from_openai(text, value)?.usage;
     Some(UsageReport {
-        usage: Some(Usage {
-            input_tokens: reported.input,
-            cached_input_tokens: reported.cached_input,
-            cache_write_5m_tokens: reported.cache_write_5m,
-            cache_write_1h_tokens: reported.cache_write_1h,
-            output_tokens: reported.output,
-            reasoning_tokens: reported.reasoning,
-            audio_input_tokens: reported.input_audio,
-            audio_output_tokens: reported.output_audio,
-            images: None,
-            audio_millis: None,
-        }),
+        usage: Some(to_wire(&reported)),
         source: UsageSource::Provider as i32,
     })
 }

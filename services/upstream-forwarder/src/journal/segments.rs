@@ -164,9 +164,9 @@ impl Segments {
         self.bytes() >= self.config.max_bytes
     }
 
-    /// Whether a settlement waits to be forced to the disk.
+    /// Whether something waits to be written or forced to the disk.
     pub(super) fn unsynced(&self) -> bool {
-        self.unsynced.is_some()
+        self.unsynced.is_some() || !self.buffer.is_empty()
     }
 
     pub(super) fn draft(&mut self, draft: &Settlement) {
@@ -245,10 +245,7 @@ impl Segments {
 
     /// Hands the buffer to the system; begins a new segment when this one is large; deletes what nobody needs.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        if !self.buffer.is_empty() {
-            self.current.write_all(&self.buffer)?;
-            self.buffer.clear();
-        }
+        self.write_out()?;
         let size = self.sizes.get(&self.number).map_or(0, |size| size.bytes);
         if size >= self.config.segment_bytes {
             self.rotate()?;
@@ -293,9 +290,25 @@ impl Segments {
                 self.spilled.insert(spill, id);
             }
         }
-        self.current.write_all(&self.buffer)?;
-        self.buffer.clear();
+        self.write_out()?;
         self.current.sync_data()
+    }
+
+    /// Hands the buffer to the system. A write that fails half-way is taken back and tried again next time, so that every
+    /// place stays where the index has it.
+    fn write_out(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let written = self.current.write_all(&self.buffer);
+        if written.is_err() {
+            let size = self.sizes.get(&self.number).map_or(0, |size| size.bytes);
+            let before = size.saturating_sub(self.buffer.len() as u64);
+            self.current.set_len(before)?;
+        } else {
+            self.buffer.clear();
+        }
+        written
     }
 
     fn tidy(&mut self) -> io::Result<()> {

@@ -28,6 +28,7 @@ use switchboard_proto::{
     billing::v1::billing_client::BillingClient,
     scheduler::v1::{AttemptOutcome, Candidate, RateLimitState, scheduler_client::SchedulerClient},
 };
+use tracing::{Instrument as _, Span, info_span};
 
 pub(crate) use self::admit::{Body, Call};
 use self::{
@@ -53,6 +54,7 @@ use crate::{
     supply::Supply,
     tokens::Tokens,
     upstream::Upstreams,
+    usage,
     vault::Vault,
 };
 
@@ -143,7 +145,10 @@ pub(crate) async fn run(conductor: Arc<Conductor>, call: Call, mut caller: Calle
         Ok(Err(ended)) => course.tell(ended, &caller),
         Err(_) => course.give_up(&caller),
     };
-    settle(&conductor, course, end, &caller).await;
+    let span = info_span!(target: "trace", "settle");
+    settle(&conductor, course, end, &caller)
+        .instrument(span)
+        .await;
 }
 
 /// The regular way. Errors are told to the caller by who called this.
@@ -159,7 +164,11 @@ async fn conduct(
     };
     select::select(conductor, &request, course, caller).await?;
     loop {
-        match attempt(conductor, &request, course, caller).await? {
+        let span = course.attempt_span();
+        match attempt(conductor, &request, course, caller)
+            .instrument(span)
+            .await?
+        {
             Attempted::Ended(end) => return Ok(end),
             Attempted::Failed(fault) => {
                 advance::advance(conductor, &request, course, caller, fault).await?;
@@ -192,7 +201,9 @@ async fn attempt(
             };
         course.attempt_ended(&relayed);
         match (relayed, secret) {
-            (Relayed::Served(end), _) => return Ok(Attempted::Ended(end)),
+            (Relayed::Served(end) | Relayed::Refused(_, end), _) => {
+                return Ok(Attempted::Ended(end));
+            }
             (Relayed::Broke(fault), _) => return Err(Ended::Failed(fault.failure())),
             (Relayed::Failed(fault), Some(secret))
                 if fault.refused_credential() && !course.retried_credential() =>
@@ -231,7 +242,25 @@ impl Course {
         let request = Arc::new(request);
         self.request = Some(Arc::clone(&request));
         self.live.story(|story| request.introduce(story));
+        Span::current()
+            .record("gen_ai.operation.name", request.asked.operation())
+            .record("gen_ai.request.model", &*request.resolved.public_name);
         request
+    }
+
+    /// The span of the attempt that comes.
+    fn attempt_span(&self) -> Span {
+        info_span!(
+            target: "trace",
+            "attempt",
+            otel.kind = "client",
+            account = %self.candidate.account,
+            gen_ai.provider.name = %self.candidate.provider,
+            gen_ai.request.model = %self.candidate.upstream_model,
+            gen_ai.usage.input_tokens = tracing::field::Empty,
+            gen_ai.usage.output_tokens = tracing::field::Empty,
+            error.type = tracing::field::Empty,
+        )
     }
 
     /// Reads or changes the attempt that runs.
@@ -262,7 +291,9 @@ impl Course {
         let now = self.live.elapsed_us();
         let (account, model) = (&self.candidate.account, &self.candidate.upstream_model);
         let fault = match relayed {
-            Relayed::Failed(fault) | Relayed::Broke(fault) => Some(fault),
+            Relayed::Failed(fault) | Relayed::Broke(fault) | Relayed::Refused(fault, _) => {
+                Some(fault)
+            }
             Relayed::Served(_) => None,
         };
         let first_content = self.live.story(|story| story.first_content_us);
@@ -278,15 +309,28 @@ impl Course {
             Some(fault) => fault.outcome(account, model),
             None => crate::domain::outcome::blameless(account, model, status, first_token_us),
         });
+        self.show(fault);
         if matches!(relayed, Relayed::Failed(_)) {
             self.stream = None;
+        }
+    }
+
+    /// Writes the attempt's end into its span.
+    fn show(&self, fault: Option<&Fault>) {
+        let span = Span::current();
+        if let Some(fault) = fault {
+            span.record("error.type", fault.name());
+        }
+        if let Some(usage) = self.tried(|tried| tried.usage) {
+            span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+            span.record("gen_ai.usage.output_tokens", usage.output_tokens);
         }
     }
 
     /// Takes over what the upstream reported so far.
     fn note_usage(&self) {
         if let Some(report) = self.stream.as_ref().and_then(|stream| stream.usage()) {
-            let (usage, raw) = (settle::usage(&report.usage), report.raw.clone());
+            let (usage, raw) = (usage::to_wire(&report.usage), report.raw.clone());
             self.tried(|tried| {
                 tried.usage = Some(usage);
                 tried.usage_raw = raw;

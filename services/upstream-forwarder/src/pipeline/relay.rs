@@ -21,7 +21,7 @@ use switchboard_dialects::{
 };
 use tokio::time::Instant;
 
-use super::{Conductor, Course, Ended, admit::Request, head, settle};
+use super::{Conductor, Course, Ended, admit::Request, head};
 use crate::{
     asked::Asked,
     caller::Caller,
@@ -31,14 +31,17 @@ use crate::{
     },
     pipe::Stop,
     upstream::{Decoded, Pieces},
+    usage,
     vault::Secret,
 };
 
 /// What became of an answer.
 #[derive(Debug)]
 pub(super) enum Relayed {
-    /// The caller has it: the answer, or a refusal that is the caller's own.
+    /// The caller has it.
     Served(End),
+    /// The caller has a refusal that is its own.
+    Refused(Fault, End),
     /// It failed before the caller got anything of it.
     Failed(Fault),
     /// It failed after that.
@@ -118,7 +121,7 @@ fn whole(
     };
     if let Some(report) = report {
         course.tried(|tried| {
-            tried.usage = Some(settle::usage(&report.usage));
+            tried.usage = Some(usage::to_wire(&report.usage));
             tried.usage_raw = report.raw;
         });
     }
@@ -151,10 +154,12 @@ fn refuse(
         // The head is out: the edge writes the error as an event.
         return Err(Ended::Failed(failure_in(rendered.status, &rendered.body)));
     }
-    course.tried(|tried| tried.error = fault.name());
     let head = head::of_answer(request, course, rendered.status, None);
     caller.answer(head, rendered.body);
-    Ok(Relayed::Served(End::Failed(rendered.status, rendered.code)))
+    Ok(Relayed::Refused(
+        fault,
+        End::Failed(rendered.status, rendered.code),
+    ))
 }
 
 /// An upstream that repeats our credential in its error is not repeated.

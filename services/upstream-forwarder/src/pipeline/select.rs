@@ -185,9 +185,7 @@ impl Course {
         &mut self,
         hold: Option<&ReserveResponse>,
         lease: AcquireResponse,
-        waited_us: i64,
     ) -> Result<(), Failure> {
-        let waited_us = u64::try_from(waited_us).unwrap_or(0);
         self.held = hold.is_some();
         self.admitted = true;
         self.rate_limits = lease.rate_limits;
@@ -198,7 +196,6 @@ impl Course {
             story.output_cap = hold.and_then(|hold| hold.output_cap).unwrap_or(0);
             story.decision_json = lease.decision_json;
             story.queue_us = lease.queued_us;
-            story.gateway_us = waited_us;
         });
         self.left = lease.candidates;
         let granted = usize::try_from(lease.granted).unwrap_or(usize::MAX);

@@ -5,10 +5,8 @@
 
 use std::sync::Arc;
 
-use switchboard_dialects::Usage as Reported;
 use switchboard_proto::{
     billing::v1::VoidRequest,
-    common::v1::Usage,
     scheduler::v1::{LeaseUpdate, Release, lease_update::Update},
 };
 
@@ -19,7 +17,7 @@ use crate::{
     domain::settlement::{Charge, Counted, End, tokens_of},
     metrics::{ByModel, Ended},
     routes::{Lease, Money},
-    tokens,
+    tokens, usage,
 };
 
 pub(super) async fn settle(conductor: &Conductor, mut course: Course, end: End, caller: &Caller) {
@@ -61,6 +59,8 @@ async fn record(
     let settlement = course
         .live
         .story(|story| story.settlement(end, counted, now_us, write_us));
+    // From here on its drafts are late news.
+    course.live.close();
     let promised = conductor.money.promise();
     conductor
         .journal
@@ -106,7 +106,7 @@ fn release(conductor: &Conductor, course: &Course, end: End) {
     let (request_id, tenant, used) = course.live.story(|story| {
         let usage = story.attempts.last().and_then(|attempt| attempt.usage);
         let ids = (story.request_id.clone(), story.party.tenant.clone());
-        (ids.0, ids.1, usage.map(|usage| total(&usage)))
+        (ids.0, ids.1, usage.map(|usage| usage::total(&usage)))
     });
     let nothing_served = !course.admitted || (end == End::Left && used.is_none() && !course.sent());
     let release = Release {
@@ -182,34 +182,4 @@ impl Conductor {
         };
         self.meters.requests.get_or_create(&labels).inc();
     }
-}
-
-/// A dialect's usage in the form of the wire.
-pub(super) fn usage(reported: &Reported) -> Usage {
-    Usage {
-        input_tokens: reported.input,
-        cached_input_tokens: reported.cached_input,
-        cache_write_5m_tokens: reported.cache_write_5m,
-        cache_write_1h_tokens: reported.cache_write_1h,
-        output_tokens: reported.output,
-        reasoning_tokens: reported.reasoning,
-        audio_input_tokens: reported.input_audio,
-        audio_output_tokens: reported.output_audio,
-        images: None,
-        audio_millis: None,
-    }
-}
-
-/// All tokens, for tokens per minute.
-fn total(usage: &Usage) -> u64 {
-    [
-        usage.input_tokens,
-        usage.cached_input_tokens,
-        usage.cache_write_5m_tokens,
-        usage.cache_write_1h_tokens,
-        usage.output_tokens,
-    ]
-    .into_iter()
-    .flatten()
-    .fold(0, u64::saturating_add)
 }

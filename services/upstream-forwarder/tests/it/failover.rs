@@ -1,1 +1,466 @@
-//! To be filled.
+//! What an upstream may do wrong, and who answers then.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fake_upstream::{Gate, Script};
+use serde_json::json;
+use switchboard_common::error::Reason;
+use switchboard_proto::{
+    billing::v1::Ending,
+    common::v1::{Dialect, UsageSource},
+    scheduler::v1::{Blame, FailureKind},
+};
+
+use crate::rig::{Rig, SECOND, SECRET, chat, config};
+
+fn error(status: u16) -> Script {
+    Script::error(status, "server_error", None, "went wrong")
+}
+
+/// The first account does this; the second one answers, and only that is charged.
+async fn fails_over(name: &str, script: Script, stream: bool, kind: &str) {
+    let rig = Rig::start().await;
+    rig.upstream.push_on_key(SECRET, script);
+    let answer = rig.chat(&chat(stream)).await;
+    assert_eq!(answer.failure, None, "{name}");
+    assert_eq!(answer.status, 200, "{name}");
+    if stream {
+        assert!(
+            answer.text().ends_with("data: [DONE]\n\n"),
+            "{name}: {}",
+            answer.text()
+        );
+        assert_eq!(
+            answer.text().matches("\"role\"").count(),
+            1,
+            "{name}: one clean stream"
+        );
+    } else {
+        assert_eq!(answer.json()["model"], "text", "{name}");
+    }
+    let settlement = rig.settlement(&answer.id).await;
+    assert_eq!(settlement.ending(), Ending::Complete, "{name}");
+    let attempts: Vec<_> = settlement
+        .attempts
+        .iter()
+        .map(|a| (a.account.as_str(), a.error.as_str()))
+        .collect();
+    assert_eq!(attempts, [("one", kind), ("two", "")], "{name}");
+    assert_eq!(settlement.usage, settlement.attempts[1].usage, "{name}");
+    assert_eq!(rig.world.state().advanced.len(), 1, "{name}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn what_fails_before_content_is_answered_by_the_next_account() {
+    for (name, script, kind) in [
+        ("401", error(401), "credential"),
+        ("402", error(402), "quota"),
+        ("403", error(403), "credential"),
+        ("408", error(408), "timeout"),
+        ("429", Script::rate_limited(None), "rate_limited"),
+        ("500", error(500), "server"),
+        ("503", error(503), "overloaded"),
+        ("page", Script::html(502), "server"),
+        (
+            "redirect",
+            Script::body(302, "text/plain", "x").header("location", "http://127.0.0.1:1/"),
+            "unexpected",
+        ),
+        ("reset", Script::reset(), "network"),
+        ("close", Script::close(), "network"),
+        ("empty", Script::body(200, "application/json", ""), "empty"),
+        (
+            "no json",
+            Script::body(200, "application/json", "{\"a\":"),
+            "malformed",
+        ),
+        (
+            "no choices",
+            Script::json(200, &json!({"id": "x"})),
+            "malformed",
+        ),
+        (
+            "error in a 200",
+            Script::error(200, "server_error", Some("502"), "x"),
+            "server",
+        ),
+        (
+            "cut in the body",
+            Script::say(["hello"]).reset_after(1),
+            "cut",
+        ),
+    ] {
+        fails_over(name, script, false, kind).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_fails_before_content_is_answered_by_the_next_account() {
+    let role =
+        r#"{"id":"a","choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":null}]}"#;
+    let failed =
+        r#"{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded"}}"#;
+    for (name, script, kind) in [
+        ("500", error(500), "server"),
+        (
+            "error first",
+            Script::error_event("server_error", None, "x"),
+            "server",
+        ),
+        (
+            "error after the role",
+            Script::events([role, failed]),
+            "rate_limited",
+        ),
+        ("nothing", Script::event_bytes(Bytes::new()), "empty"),
+        ("done at once", Script::events(["[DONE]"]), "empty"),
+        (
+            "ends after the role",
+            Script::say(["a"]).end_after(0),
+            "cut",
+        ),
+        (
+            "reset after the role",
+            Script::say(["a"]).reset_after(0),
+            "cut",
+        ),
+    ] {
+        fails_over(name, script, true, kind).await;
+    }
+}
+
+#[tokio::test]
+async fn what_fails_after_content_ends_in_an_error_and_is_charged_as_far_as_it_came() {
+    for (name, script) in [
+        ("reset", Script::say(["hello ", "world"]).reset_after(1)),
+        ("close", Script::say(["hello ", "world"]).close_after(1)),
+        ("clean end", Script::say(["hello ", "world"]).end_after(1)),
+        (
+            "error event",
+            Script::say(["hello ", "world"]).error_after(1, "server_error", None, "x"),
+        ),
+    ] {
+        let rig = Rig::start().await;
+        rig.upstream.push(script);
+        let answer = rig.chat(&chat(true)).await;
+        assert_eq!(
+            answer.failure.as_ref().map(|f| f.reason),
+            Some(Reason::UpstreamFailed),
+            "{name}"
+        );
+        assert_eq!(answer.streamed(), "hello ", "{name}");
+        assert!(!answer.text().contains("[DONE]"), "{name}");
+        assert!(!answer.ended, "{name}");
+        let settlement = rig.settlement(&answer.id).await;
+        assert_eq!(settlement.ending(), Ending::UpstreamBroke, "{name}");
+        assert_eq!(settlement.error_code, "upstream_failed", "{name}");
+        assert_eq!(settlement.usage_source(), UsageSource::Estimated, "{name}");
+        let usage = settlement.usage.unwrap();
+        assert!(usage.input_tokens.unwrap() > 0, "{name}");
+        assert!((1..=2).contains(&usage.output_tokens.unwrap()), "{name}");
+        assert_eq!(rig.upstream.log().total, 1, "{name}: never a second try");
+        rig.end().await;
+    }
+}
+
+#[tokio::test]
+async fn the_callers_own_mistake_comes_back_as_it_is_after_one_call() {
+    for (status, code) in [
+        (400, "invalid_request"),
+        (404, "not_found"),
+        (413, "body_too_large"),
+        (422, "invalid_request"),
+        (424, "invalid_request"),
+    ] {
+        let rig = Rig::start().await;
+        rig.upstream.push(Script::error(
+            status,
+            "invalid_request_error",
+            Some("their_code"),
+            "too hot",
+        ));
+        let answer = rig.chat(&chat(true)).await;
+        assert_eq!(answer.failure, None, "{status}");
+        assert_eq!(
+            (answer.status, answer.event_stream),
+            (u32::from(status), false)
+        );
+        assert_eq!(answer.json()["error"]["code"], "their_code");
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        assert_eq!(rig.upstream.log().total, 1);
+        let settlement = rig.settlement(&answer.id).await;
+        assert_eq!(settlement.ending(), Ending::Failed);
+        assert_eq!(
+            (settlement.status, settlement.error_code.as_str()),
+            (u32::from(status), code)
+        );
+        assert!(settlement.charge_nothing);
+        let state = rig.world.state();
+        let outcome = state.released[0].1.outcome.as_ref().unwrap();
+        assert_eq!(
+            (outcome.blame(), outcome.failure()),
+            (Blame::Request, FailureKind::Request)
+        );
+        drop(state);
+        rig.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_content_policy_refusal_is_not_carried_through_the_accounts() {
+    let rig = Rig::start().await;
+    rig.upstream.push(Script::error(
+        403,
+        "x",
+        Some("content_policy_violation"),
+        "no",
+    ));
+    let answer = rig.chat(&chat(false)).await;
+    assert_eq!((answer.failure, answer.status), (None, 403));
+    assert_eq!(rig.upstream.log().total, 1);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn when_none_is_left_the_error_says_whose_fault_it_is() {
+    for (script, reason, status) in [
+        (error(401), Reason::UpstreamCredentialsExhausted, 503),
+        (error(402), Reason::UpstreamCredentialsExhausted, 503),
+        (error(500), Reason::UpstreamFailed, 502),
+        (error(504), Reason::UpstreamTimeout, 504),
+        (
+            Script::rate_limited(Some(60)),
+            Reason::RateLimitExceeded,
+            429,
+        ),
+    ] {
+        let rig = Rig::start().await;
+        rig.upstream.default(script);
+        let answer = rig.chat(&chat(true)).await;
+        let failure = answer.failure.unwrap();
+        assert_eq!(failure.reason, reason);
+        assert!(!failure.message.contains("one") || !failure.message.contains(SECRET));
+        if reason == Reason::RateLimitExceeded {
+            assert_eq!(failure.retry_after_secs(), Some(60));
+        }
+        let settlement = rig.settlement(&answer.id).await;
+        assert_eq!(settlement.ending(), Ending::Failed);
+        assert_eq!(settlement.status, status);
+        assert!(settlement.charge_nothing);
+        assert_eq!(settlement.usage, None);
+        assert_eq!(settlement.attempts.len(), 2);
+        rig.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_429_at_the_last_account_is_waited_out_on_its_slot() {
+    let rig = Rig::with(config(), |state| state.candidates.truncate(1)).await;
+    rig.upstream.push(Script::rate_limited(Some(0)));
+    rig.upstream.push(Script::rate_limited(Some(0)));
+    let answer = rig.chat(&chat(false)).await;
+    assert_eq!((answer.failure, answer.status), (None, 200));
+    assert_eq!(rig.upstream.log().total, 3);
+    assert_eq!(rig.settlement(&answer.id).await.attempts.len(), 3);
+    assert!(rig.world.state().advanced.is_empty());
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_credential_out_of_date_is_renewed_once_and_tried_on_the_same_account() {
+    let renewed = "sk-upstream-renewed";
+    let rig = Rig::with(config(), |state| {
+        let secrets = vec![SECRET.to_owned(), renewed.to_owned()];
+        state.secrets.insert("one".to_owned(), secrets);
+    })
+    .await;
+    rig.upstream.on_key(SECRET, error(401));
+    for _ in 0..2 {
+        let answer = rig.chat(&chat(false)).await;
+        assert_eq!((answer.failure, answer.status), (None, 200));
+    }
+    let log = rig.upstream.log();
+    assert_eq!(log.of_key(SECRET).count(), 1);
+    assert_eq!(log.of_key(renewed).count(), 2);
+    assert_eq!(log.of_key(SECOND).count(), 0);
+    assert_eq!(rig.world.state().asked_secrets, 2);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn retries_are_bounded_by_the_model_and_by_the_budget() {
+    let rig = Rig::with(config(), |_| ()).await;
+    rig.world.catalogue.send_modify(|catalogue| {
+        catalogue.version = 4;
+        catalogue.models[0].max_attempts = 1;
+    });
+    let mut versions = rig.component.catalogue_versions();
+    versions.wait_for(|version| *version == 4).await.unwrap();
+    rig.upstream.default(error(500));
+    assert!(rig.chat(&chat(false)).await.failure.is_some());
+    assert_eq!(rig.upstream.log().total, 1);
+    rig.end().await;
+
+    let mut config = config();
+    config.retries_in_hand = 1;
+    config.retry_share = 0;
+    let rig = Rig::with(config, |_| ()).await;
+    rig.upstream.default(error(500));
+    for _ in 0..3 {
+        assert!(rig.chat(&chat(false)).await.failure.is_some());
+    }
+    assert_eq!(rig.upstream.log().total, 4);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn each_timeout_is_its_own_and_says_which() {
+    let short = Duration::from_millis(50);
+    let ms = u64::try_from(short.as_millis()).unwrap();
+    let one = |change: fn(&mut switchboard_proto::scheduler::v1::Candidate, u64)| {
+        Rig::with(config(), move |state| {
+            state.candidates.truncate(1);
+            change(&mut state.candidates[0], ms);
+        })
+    };
+    // No answer.
+    let rig = one(|candidate, ms| candidate.first_byte_timeout_ms = ms).await;
+    rig.upstream.push(Script::hang());
+    let failure = rig.chat(&chat(false)).await.failure.unwrap();
+    assert_eq!(failure.reason, Reason::UpstreamTimeout);
+    assert!(failure.message.contains("first byte"), "{failure}");
+    rig.end().await;
+    // Silence in the middle.
+    let rig = one(|candidate, ms| candidate.idle_timeout_ms = ms).await;
+    rig.upstream.push(Script::say(["a", "b"]).hang_after(1));
+    let answer = rig.chat(&chat(true)).await;
+    let failure = answer.failure.as_ref().unwrap();
+    assert!(failure.message.contains("idle"), "{failure}");
+    assert_eq!(answer.streamed(), "a");
+    rig.upstream
+        .wait_for(|log| log.in_flight == 0)
+        .await
+        .unwrap();
+    rig.end().await;
+    // No connection: an address that swallows packets cannot be had on loopback, one that refuses can.
+    let (address, _socket) = fake_upstream::nobody_listens().unwrap();
+    let rig = Rig::with(config(), |state| {
+        state.candidates[0].url = format!("http://{address}/v1/chat/completions");
+    })
+    .await;
+    let answer = rig.chat(&chat(false)).await;
+    assert_eq!(answer.status, 200);
+    let settlement = rig.settlement(&answer.id).await;
+    let first = &settlement.attempts[0];
+    assert_eq!(
+        (first.error.as_str(), first.sent, first.status),
+        ("network", false, 0)
+    );
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn the_total_time_counts_from_arrival() {
+    let rig = Rig::start().await;
+    rig.world.catalogue.send_modify(|catalogue| {
+        catalogue.version = 4;
+        catalogue.models[0].total_timeout_ms = 10_000;
+    });
+    let mut versions = rig.component.catalogue_versions();
+    versions.wait_for(|version| *version == 4).await.unwrap();
+    let mut head = rig.head(Dialect::OpenaiChat);
+    head.arrived_us -= 9_950_000;
+    rig.upstream.push(Script::hang());
+    let answer = rig.relay(head, chat(false).to_string().into()).await;
+    let failure = answer.failure.unwrap();
+    assert_eq!(failure.reason, Reason::UpstreamTimeout);
+    assert!(failure.message.contains("total"), "{failure}");
+    assert_eq!(rig.settlement(&answer.id).await.status, 504);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn an_upstream_that_repeats_our_credential_is_not_repeated() {
+    let rig = Rig::start().await;
+    rig.upstream.push(Script::error(
+        400,
+        "invalid_request_error",
+        None,
+        &format!("bad key {SECRET}"),
+    ));
+    let answer = rig.chat(&chat(false)).await;
+    assert_eq!(answer.status, 400);
+    assert!(!answer.text().contains(SECRET));
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn private_addresses_are_refused_unless_the_account_allows_them() {
+    let rig = Rig::with(config(), |state| {
+        state.candidates[0].allow_private_address = false;
+        let mut named = state.candidates[0].clone();
+        named.account = "two".to_owned();
+        named.url = named.url.replace("127.0.0.1", "localhost");
+        state.candidates[1] = named;
+    })
+    .await;
+    let answer = rig.chat(&chat(false)).await;
+    assert_eq!(
+        answer.failure.unwrap().reason,
+        Reason::UpstreamCredentialsExhausted
+    );
+    assert_eq!(rig.upstream.log().connections, 0);
+    let settlement = rig.settlement(&answer.id).await;
+    let errors: Vec<_> = settlement
+        .attempts
+        .iter()
+        .map(|a| a.error.as_str())
+        .collect();
+    assert_eq!(errors, ["address_refused", "address_refused"]);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn headers_go_out_early_and_moving_on_stays_possible_until_content() {
+    let rig = Rig::start().await;
+    rig.world.catalogue.send_modify(|catalogue| {
+        catalogue.version = 4;
+        catalogue.models[0].commit_after_ms = Some(1);
+    });
+    let mut versions = rig.component.catalogue_versions();
+    versions.wait_for(|version| *version == 4).await.unwrap();
+    let gate = Gate::new();
+    rig.upstream.push_on_key(SECRET, error(500).gate(&gate));
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
+    let first = answers.message().await.unwrap().unwrap();
+    assert_eq!(first.head.as_ref().unwrap().status, 200);
+    assert!(first.head.as_ref().unwrap().event_stream);
+    assert_eq!(&*first.frame, b": keep-alive\n\n");
+    gate.open();
+    let answer = crate::rig::collect(id, answers).await;
+    assert_eq!(answer.failure, None);
+    assert!(answer.text().ends_with("data: [DONE]\n\n"));
+    assert_eq!(rig.settlement(&answer.id).await.attempts.len(), 2);
+
+    // The last failure is then an error of the running stream.
+    let gate = Gate::new();
+    rig.upstream.default(error(500).gate(&gate));
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
+    answers.message().await.unwrap().unwrap();
+    gate.open();
+    let answer = crate::rig::collect(id, answers).await;
+    assert_eq!(answer.failure.unwrap().reason, Reason::UpstreamFailed);
+    let settlement = rig.settlement(&answer.id).await;
+    assert_eq!(
+        (settlement.ending(), settlement.status),
+        (Ending::Failed, 200)
+    );
+    assert_eq!(settlement.error_code, "upstream_failed");
+    rig.end().await;
+}

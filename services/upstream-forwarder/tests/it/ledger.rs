@@ -1,1 +1,170 @@
-//! To be filled.
+//! No settlement is lost: billing away, the process killed.
+
+use std::{sync::Arc, time::Duration};
+
+use fake_upstream::{FakeUpstream, Gate, Script};
+use switchboard_proto::{
+    billing::v1::Ending,
+    common::v1::{Dialect, UsageSource},
+    scheduler::v1::CatalogueSnapshot,
+};
+use tempfile::TempDir;
+
+use crate::{
+    peers::{State, World},
+    rig::{Rig, chat, config},
+};
+
+#[tokio::test]
+async fn settlements_wait_for_billing_beyond_what_memory_holds_and_arrive_once() {
+    let mut config = config();
+    config.pending = 3;
+    config.batch = 2;
+    let rig = Rig::with(config, |_| ()).await;
+    rig.world.change(|state| {
+        state.billing_down = true;
+        for principal in state.principals.values_mut() {
+            principal.serve_without_billing = true;
+        }
+    });
+    let mut ids = Vec::new();
+    for _ in 0..10 {
+        let answer = rig.chat(&chat(false)).await;
+        assert_eq!(answer.status, 200);
+        ids.push(answer.id);
+    }
+    let written = async {
+        while rig.component.gauges().unacknowledged < 10 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), written)
+        .await
+        .unwrap();
+    rig.world.change(|state| state.billing_down = false);
+    for id in ids {
+        rig.settlement(&id).await;
+    }
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_running_request_shows_signs_of_life() {
+    let mut config = config();
+    config.progress = Duration::from_millis(20);
+    config.lease_renew = Duration::from_millis(20);
+    let rig = Rig::with(config, |_| ()).await;
+    let gate = Gate::new();
+    rig.upstream
+        .push(Script::say(["hello world ", "again"]).gate_after(1, &gate));
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
+    answers.message().await.unwrap().unwrap();
+    rig.world
+        .until("a touch and a renewal", |state| {
+            !state.touched.is_empty() && state.renewed.contains(&id)
+        })
+        .await;
+    let touch = rig.world.state().touched.last().cloned().unwrap();
+    assert_eq!(
+        (touch.request_id.as_str(), touch.held_nanos),
+        (id.as_str(), 1_000)
+    );
+    let draft = touch.draft.unwrap();
+    assert!(draft.provisional);
+    assert_eq!(draft.ending(), Ending::GatewayLost);
+    assert!(draft.attempts[0].sent);
+    gate.open();
+    let answer = crate::rig::collect(id, answers).await;
+    let settlement = rig.settlement(&answer.id).await;
+    assert_eq!(settlement.fingerprint, draft.fingerprint);
+    rig.end().await;
+}
+
+#[test]
+fn a_killed_forwarder_settles_from_its_journal_when_it_is_back() {
+    let directory = Arc::new(TempDir::new().unwrap());
+    let first = tokio::runtime::Runtime::new().unwrap();
+    let kept = Arc::clone(&directory);
+    let (id, done) = first.block_on(async {
+        let rig = Rig::start().await;
+        let Rig {
+            upstream,
+            world,
+            lifecycle,
+            ..
+        } = rig;
+        assert!(
+            lifecycle
+                .shutdown(Duration::from_secs(30), Duration::ZERO)
+                .await
+        );
+        let rig = Rig::join(config(), upstream, world, kept).await;
+        rig.world.change(|state| state.billing_down = true);
+        rig.world.change(|state| {
+            for principal in state.principals.values_mut() {
+                principal.serve_without_billing = true;
+            }
+        });
+        // One is settled, but billing does not have it.
+        let done = rig.chat(&chat(false)).await.id;
+        // One is in mid-stream.
+        let gate = Gate::new();
+        rig.upstream
+            .push(Script::say(["hello world hello world ", "never"]).gate_after(1, &gate));
+        let head = rig.head(Dialect::OpenaiChat);
+        let id = head.request_id.clone();
+        let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
+        answers.message().await.unwrap().unwrap();
+        // Both are on the disk; the journal is written in the background.
+        let written = async {
+            loop {
+                let files = std::fs::read_dir(rig.directory.path()).unwrap();
+                let bytes: Vec<u8> = files
+                    .flat_map(|f| std::fs::read(f.unwrap().path()).unwrap())
+                    .collect();
+                let times = |id: &str| {
+                    bytes
+                        .windows(id.len())
+                        .filter(|w| *w == id.as_bytes())
+                        .count()
+                };
+                // Sent, then first content; sent, then settled.
+                if times(&id) >= 2 && times(&done) >= 2 {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), written)
+            .await
+            .unwrap();
+        std::mem::forget(answers);
+        (id, done)
+    });
+    // No task runs on: nothing more is said by this process.
+    first.shutdown_timeout(Duration::from_secs(30));
+
+    let second = tokio::runtime::Runtime::new().unwrap();
+    second.block_on(async {
+        let catalogue = CatalogueSnapshot {
+            version: 1,
+            ..CatalogueSnapshot::default()
+        };
+        let world = World::new(catalogue, State::default());
+        let upstream = FakeUpstream::start().await.unwrap();
+        let rig = Rig::join(config(), upstream, world, directory).await;
+        let lost = rig.settlement(&id).await;
+        assert_eq!(lost.ending(), Ending::GatewayLost);
+        assert!(!lost.provisional);
+        assert_eq!(lost.usage_source(), UsageSource::Estimated);
+        let usage = lost.usage.unwrap();
+        assert_eq!(usage.output_tokens, Some(6), "24 bytes of text");
+        assert!(usage.input_tokens.unwrap() > 0);
+        assert_eq!(lost.party.as_ref().unwrap().tenant, "acme");
+        let settled = rig.settlement(&done).await;
+        assert_eq!(settled.ending(), Ending::Complete);
+        rig.end().await;
+    });
+}

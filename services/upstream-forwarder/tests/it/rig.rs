@@ -1,13 +1,20 @@
 //! A forwarder with everything around it.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use fake_upstream::FakeUpstream;
 use futures_util::stream;
 use serde_json::{Value, json};
 use switchboard_common::{
-    clock::{Clock as _, SystemClock},
+    clock::{Clock, SharedClock, SystemClock},
     error::Failure,
     grpc::{Role, Rpc, local},
     ids::RequestId,
@@ -37,7 +44,25 @@ pub const KEY: &str = "sk-sb-caller";
 pub const SECRET: &str = "sk-upstream-one";
 pub const SECOND: &str = "sk-upstream-two";
 
+/// The machine's clock, with a trap for the next one who looks.
+#[derive(Default)]
+pub struct Trap(AtomicBool);
+
+impl Trap {
+    pub fn set(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Trap {
+    fn now_us(&self) -> i64 {
+        assert!(!self.0.swap(false, Ordering::SeqCst), "a trap for a test");
+        SystemClock.now_us()
+    }
+}
+
 pub struct Rig {
+    pub trap: Arc<Trap>,
     pub upstream: FakeUpstream,
     pub world: Arc<World>,
     pub component: Component,
@@ -203,8 +228,9 @@ impl Rig {
     ) -> Self {
         let lifecycle = Lifecycle::new();
         let fake = Fake(Arc::clone(&world));
+        let trap = Arc::new(Trap::default());
         let deps = Deps {
-            clock: Arc::new(SystemClock),
+            clock: Arc::clone(&trap) as SharedClock,
             lifecycle: lifecycle.clone(),
             metrics: Metrics::new(),
             journal: PathBuf::from(directory.path()),
@@ -221,6 +247,7 @@ impl Rig {
         assert!(component.ready());
         let client = InferenceClient::new(local(component.server(), Role::Edge));
         Self {
+            trap,
             upstream,
             world,
             component,

@@ -167,7 +167,7 @@ fn look(conductor: &Conductor, course: &mut Course) -> (Option<Bytes>, State) {
     course.live.set_content(stream.text().bytes());
     if stream.has_content() && !course.has_content() {
         course.first_content();
-        conductor.journal.draft(course.live.draft());
+        course.live.note(&conductor.journal, |_| ());
     }
     (out, state)
 }
