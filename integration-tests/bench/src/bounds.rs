@@ -1,0 +1,231 @@
+//! The bounds of PERF-1, PERF-2, PERF-3 and of the start, and how the measured figures stand to them.
+
+use serde::Serialize;
+
+use crate::arguments::Kind;
+use crate::measure::{Measured, Slice, Taken};
+
+/// One bound.
+#[derive(Clone, Debug, Serialize)]
+pub struct Bound {
+    /// Of the specification.
+    pub number: &'static str,
+    pub target: Kind,
+    pub what: &'static str,
+    pub unit: &'static str,
+    pub figure: f64,
+    pub at_most: f64,
+    /// What we want to reach.
+    pub goal: Option<f64>,
+    pub kept: bool,
+    /// The slice to be profiled when it is missed.
+    #[serde(skip)]
+    slice: Option<Slice>,
+}
+
+/// Sets the figures beside their bounds. What was not measured has no line.
+pub fn check(measured: &Measured) -> Vec<Bound> {
+    let mut bounds = Bounds(measured, Vec::new());
+    bounds.whole_answers();
+    bounds.streams();
+    bounds.memory();
+    bounds.start();
+    bounds.1
+}
+
+/// Where a profile says why.
+pub fn to_be_profiled(bounds: &[Bound]) -> Vec<(Kind, Slice)> {
+    let missed = bounds.iter().filter(|bound| !bound.kept);
+    let mut all: Vec<_> = missed
+        .filter_map(|bound| Some((bound.target, bound.slice?)))
+        .collect();
+    all.dedup();
+    all
+}
+
+/// Number, what, unit.
+type Name = (&'static str, &'static str, &'static str);
+
+struct Bounds<'a>(&'a Measured, Vec<Bound>);
+
+impl Bounds<'_> {
+    fn taken(&self, slice: Slice, kind: Kind) -> Option<&Taken> {
+        self.0.slices.get(&slice)?.get(&kind)
+    }
+
+    fn add(
+        &mut self,
+        (number, what, unit): Name,
+        target: Kind,
+        figure: Option<f64>,
+        (at_most, goal): (f64, Option<f64>),
+        slice: Option<Slice>,
+    ) {
+        let Some(figure) = figure else { return };
+        self.1.push(Bound {
+            number,
+            target,
+            what,
+            unit,
+            figure,
+            at_most,
+            goal,
+            kept: figure <= at_most,
+            slice,
+        });
+    }
+
+    /// CPU as a multiple of the proxy's.
+    fn cpu_ratio(&self, slice: Slice, kind: Kind) -> Option<f64> {
+        let proxy = self.taken(slice, Kind::Proxy)?.cpu_us;
+        ratio(self.taken(slice, kind)?.cpu_us, proxy)
+    }
+
+    /// What is added to a direct call's median, as a multiple of what the proxy adds.
+    fn added_ratio(&self, kind: Kind) -> Option<f64> {
+        let p50 = |kind| Some(self.taken(Slice::ALONE, kind)?.latency.p50_us);
+        let direct = p50(Kind::Direct)?;
+        ratio(p50(kind)? - direct, p50(Kind::Proxy)? - direct)
+    }
+
+    fn whole_answers(&mut self) {
+        for (kind, cpu, added) in [
+            (Kind::One, (4.5, Some(2.7)), (5.0, Some(3.3))),
+            (Kind::Split, (11.0, Some(8.0)), (13.0, Some(8.0))),
+        ] {
+            let figure = self.cpu_ratio(Slice::WHOLE, kind);
+            let what = "CPU an answer, 16 callers";
+            self.add(
+                ("PERF-1", what, "× proxy"),
+                kind,
+                figure,
+                cpu,
+                Some(Slice::WHOLE),
+            );
+            let figure = self.added_ratio(kind);
+            let what = "added p50, 1 caller";
+            self.add(
+                ("PERF-1", what, "× proxy's"),
+                kind,
+                figure,
+                added,
+                Some(Slice::ALONE),
+            );
+        }
+    }
+
+    fn streams(&mut self) {
+        for (kind, first_token_ms) in [(Kind::One, 1.0), (Kind::Split, 5.0)] {
+            let figure = self.cpu_ratio(Slice::CHUNKS, kind);
+            let what = "CPU a burst of 100 tokens, a write each";
+            let bound = (1.0, Some(0.5));
+            self.add(
+                ("PERF-2", what, "× proxy"),
+                kind,
+                figure,
+                bound,
+                Some(Slice::CHUNKS),
+            );
+
+            let paced = |kind| self.taken(Slice::PACED, kind);
+            let gap = paced(kind)
+                .zip(paced(Kind::Direct))
+                .and_then(|(taken, direct)| ratio(taken.gap.p99_us, direct.gap.p99_us));
+            let first = paced(kind).zip(paced(Kind::Direct)).map(|(taken, direct)| {
+                (taken.first_token.p99_us - direct.first_token.p99_us) / 1000.0
+            });
+            let what = "gap p99, 200 paced streams";
+            self.add(("PERF-2", what, "× direct"), kind, gap, (1.10, None), None);
+            let what = "added first token p99, 200 paced streams";
+            self.add(
+                ("PERF-2", what, "ms"),
+                kind,
+                first,
+                (first_token_ms, None),
+                None,
+            );
+        }
+    }
+
+    fn memory(&mut self) {
+        let Some(memory) = self.0.memory.get(&Kind::One) else {
+            return;
+        };
+        let idle = memory.idle_bytes() as f64 / 1024.0 / 1024.0;
+        let stream = (memory.streams > 0).then(|| memory.bytes_per_stream() / 1024.0);
+        self.add(
+            ("PERF-3", "memory, idle", "MiB"),
+            Kind::One,
+            Some(idle),
+            (50.0, None),
+            None,
+        );
+        let what = "memory of an open slow stream";
+        self.add(
+            ("PERF-3", what, "KiB"),
+            Kind::One,
+            stream,
+            (80.0, None),
+            None,
+        );
+    }
+
+    fn start(&mut self) {
+        let (empty, existing) = self.0.ready_seconds.unzip();
+        let what = "start to ready, empty directory";
+        self.add(("ADM-3", what, "s"), Kind::One, empty, (2.0, None), None);
+        let what = "start to ready, existing directory";
+        self.add(("ADM-3", what, "s"), Kind::One, existing, (1.0, None), None);
+    }
+}
+
+/// None where there is nothing to compare with.
+fn ratio(figure: f64, to: f64) -> Option<f64> {
+    (to > 0.0).then(|| figure / to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Times;
+
+    fn measured(cpu_of_one: f64) -> Measured {
+        let mut measured = Measured::default();
+        for (kind, p50_us, cpu_us) in [
+            (Kind::Direct, 20.0, 0.0),
+            (Kind::Proxy, 60.0, 25.0),
+            (Kind::One, 200.0, cpu_of_one),
+        ] {
+            let latency = Times {
+                p50_us,
+                ..Times::default()
+            };
+            let taken = Taken {
+                latency,
+                cpu_us,
+                ..Taken::default()
+            };
+            for slice in [Slice::ALONE, Slice::WHOLE] {
+                let of_slice = measured.slices.entry(slice).or_default();
+                of_slice.insert(kind, taken.clone());
+            }
+        }
+        measured
+    }
+
+    #[test]
+    fn ratios_are_to_the_proxy_and_its_addition() {
+        let bounds = check(&measured(100.0));
+        assert_eq!(bounds.len(), 2);
+        assert_eq!((bounds[0].figure, bounds[0].kept), (4.0, true));
+        assert_eq!((bounds[1].figure, bounds[1].kept), (4.5, true));
+        assert!(to_be_profiled(&bounds).is_empty());
+    }
+
+    #[test]
+    fn a_miss_names_its_slice() {
+        let bounds = check(&measured(200.0));
+        assert!(!bounds[0].kept);
+        assert_eq!(to_be_profiled(&bounds), [(Kind::One, Slice::WHOLE)]);
+    }
+}
