@@ -2,6 +2,7 @@
 
 mod admin;
 mod billing;
+mod validation;
 
 pub use admin::AdminService;
 pub use billing::BillingService;

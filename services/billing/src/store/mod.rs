@@ -5,6 +5,7 @@
 mod bulk;
 mod fault;
 mod prices;
+mod rows;
 mod settle;
 mod tenants;
 mod terms;

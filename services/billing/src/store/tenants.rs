@@ -11,7 +11,7 @@ use super::{
     Fault, Store, WalletRow, bulk, execute,
     prices::summary,
     query,
-    settle::{ENTRIES, push_entries},
+    rows::{ENTRIES, push_entries},
     terms::{self, Lock, WALLETS},
 };
 use crate::domain::{

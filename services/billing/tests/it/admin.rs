@@ -10,9 +10,9 @@ use switchboard_proto::{
     scheduler::v1::Rates,
 };
 
-use crate::bench::{
-    Ground, Stores, USD, actor, ask, budget, cost, output, postpaid, prepaid, price, settlement,
-    stores, until,
+use crate::{
+    bench::{Ground, Stores, stores, until},
+    fixtures::{USD, actor, ask, budget, cost, output, postpaid, prepaid, price, settlement},
 };
 
 #[tokio::test]

@@ -8,9 +8,9 @@ use switchboard_proto::{
     scheduler::v1::Rates,
 };
 
-use crate::bench::{
-    Ground, Stores, USD, ask, budget, output, party, postpaid, prepaid, price, reaping_config,
-    settlement, stores,
+use crate::{
+    bench::{Ground, Stores, reaping_config, stores},
+    fixtures::{USD, ask, budget, output, party, postpaid, prepaid, price, settlement},
 };
 
 /// CASES A1.

@@ -4,7 +4,9 @@
 
 mod admin;
 mod bench;
+mod fixtures;
 mod holds;
+mod listing;
 mod outages;
 mod reaping;
 mod settling;

@@ -4,7 +4,10 @@ use switchboard_common::error::Reason;
 use switchboard_migrations::{Owner, migrate};
 use switchboard_proto::billing::v1::RecordRequest;
 
-use crate::bench::{Ground, ask, provisional, settlement, stores, until};
+use crate::{
+    bench::{Ground, stores, until},
+    fixtures::{ask, provisional, settlement},
+};
 
 #[tokio::test]
 async fn settlements_wait_for_the_schema_and_are_acknowledged_when_it_is_there() {

@@ -17,9 +17,9 @@ use switchboard_state::{
     purses::{HoldGrant, HoldTake, PurseValue, Purses, StaleHold, TouchItem},
 };
 
-use crate::bench::{
-    Bench, Ground, Stores, USD, ask, prepaid, provisional, reaping_config, settlement, stores,
-    until,
+use crate::{
+    bench::{Bench, Ground, Stores, reaping_config, stores, until},
+    fixtures::{USD, ask, prepaid, provisional, settlement},
 };
 
 async fn touch(billing: &Bench, id: RequestId, held_nanos: i64, draft: Settlement) {
@@ -107,6 +107,28 @@ async fn a_hold_of_which_nothing_was_ever_heard_is_given_back() {
         })
         .await;
         assert_eq!(billing.assert_balanced().await.settlements, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_silent_request_of_a_tenant_without_any_bound_is_settled_too() {
+    for stores in stores() {
+        let ground = Ground::new(stores, true).await;
+        let billing = ground
+            .billing_with(reaping_config(), ground.state.clone())
+            .await;
+        let versions = billing.usual_prices().await;
+        let id = billing.new_id();
+        let held = billing.reserve(ask(id, "acme", versions.0, 500)).await;
+        assert_eq!(held, Ok(0));
+        let real = settlement(id, "acme", versions, 500);
+        touch(&billing, id, 0, provisional(&real, 100)).await;
+        let row = until(|| async { billing.usage("acme").await.pop() }).await;
+        assert_eq!((row.provisional, row.charge_nanos), (true, 200_000));
+        billing
+            .until("acme", |tenant| tenant.balance_nanos == -200_000)
+            .await;
+        billing.assert_balanced().await;
     }
 }
 

@@ -2,7 +2,10 @@
 
 use switchboard_common::ids::RequestId;
 
-use crate::bench::{Bench, Ground, USD, budget, prepaid, settlement, stores};
+use crate::{
+    bench::{Bench, Ground, stores},
+    fixtures::{USD, budget, prepaid, settlement},
+};
 
 async fn books(ground: &Ground) -> (Bench, RequestId) {
     let billing = ground.billing().await;

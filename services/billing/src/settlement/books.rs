@@ -1,8 +1,4 @@
-//! Settlements on their way into the books (BILL-4): gathered, priced, committed together, acknowledged, told to the state store.
-//!
-//! Invariants: a settlement is acknowledged after its commit and never before; while the database is away everything waits and
-//! nothing is lost; an item that cannot be booked is put aside alone. A crash at any place leaves the hold to the reaper and the
-//! settlement to its sender's journal, and the dedup row makes every repetition safe.
+//! Prices a batch, commits it whatever it takes, acknowledges it, tells the state store.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -16,7 +12,6 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 use prost::Message as _;
 use switchboard_common::{
-    grpc::continue_trace,
     ids::{RequestId, TenantName},
     lifecycle::Lifecycle,
 };
@@ -25,14 +20,11 @@ use switchboard_proto::{
     common::v1::{Usage, UsageSource},
 };
 use switchboard_state::purses::{PurseValue, Unit};
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::Instant,
-};
+use tokio::time::Instant;
 use tracing::Span;
 
+use super::{Ack, Job, pause::Pause};
 use crate::{
-    config::Config,
     domain::{
         booking::{Priced, Refused, Valid},
         budget::{group_owner, tenant_owner},
@@ -47,130 +39,6 @@ use crate::{
 const TENANTS_AT_ONCE: usize = 16;
 /// A batch that fails for a reason that we do not know is tried this often before its items are suspected.
 const TRIES: u32 = 3;
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-
-/// Who is to be told that a settlement is safe.
-#[derive(Debug)]
-pub(crate) enum Ack {
-    /// A stream's place for one answer.
-    Stream(mpsc::OwnedPermit<Acked>),
-    /// Someone in this process.
-    Waiter(oneshot::Sender<()>),
-}
-
-/// An answer of a stream.
-#[derive(Debug)]
-pub(crate) enum Acked {
-    Settled(String),
-    Touched(Vec<String>),
-}
-
-impl Ack {
-    fn give(self, id: String) {
-        match self {
-            Self::Stream(permit) => {
-                permit.send(Acked::Settled(id));
-            }
-            // Whoever waited may have left.
-            Self::Waiter(waiter) => {
-                let _ = waiter.send(());
-            }
-        }
-    }
-}
-
-/// A settlement that waits.
-#[derive(Debug)]
-pub(crate) struct Job {
-    settlement: Settlement,
-    ack: Ack,
-    came: Instant,
-    span: Span,
-}
-
-/// Takes settlements in.
-#[derive(Clone, Debug)]
-pub(crate) struct Settler {
-    queue: mpsc::Sender<Job>,
-    /// When the database was last seen to be back, Unix milliseconds; 0: it was never away.
-    recovered_ms: Arc<AtomicI64>,
-}
-
-/// The service is stopping.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Closed;
-
-impl Settler {
-    /// Starts the one task that commits.
-    pub(crate) fn start(
-        config: &Config,
-        reservations: Reservations,
-        lifecycle: &Lifecycle,
-    ) -> Self {
-        let (queue, jobs) = mpsc::channel(config.queue);
-        let recovered_ms = Arc::new(AtomicI64::new(0));
-        let books = Books {
-            reservations,
-            lifecycle: lifecycle.clone(),
-            recovered_ms: Arc::clone(&recovered_ms),
-            commit_timeout: config.commit_timeout,
-        };
-        let (gather, batch) = (config.gather, config.batch);
-        lifecycle.spawn("settlements", Box::pin(run(jobs, books, gather, batch)));
-        Self {
-            queue,
-            recovered_ms,
-        }
-    }
-
-    /// Waits for a place in the queue.
-    pub(crate) async fn submit(&self, settlement: Settlement, ack: Ack) -> Result<(), Closed> {
-        let job = Job {
-            span: settle_span(&settlement),
-            settlement,
-            ack,
-            came: Instant::now(),
-        };
-        self.queue.send(job).await.map_err(|_| Closed)
-    }
-
-    /// When the database was last seen to be back.
-    pub(crate) fn recovered_ms(&self) -> i64 {
-        self.recovered_ms.load(Ordering::Relaxed)
-    }
-}
-
-async fn run(mut jobs: mpsc::Receiver<Job>, books: Books, gather: Duration, most: usize) {
-    let (stopping, killed) = (books.lifecycle.stopping(), books.lifecycle.killed());
-    loop {
-        let mut batch = Vec::with_capacity(most);
-        tokio::select! {
-            biased;
-            () = killed.cancelled() => return,
-            received = jobs.recv_many(&mut batch, most) => if received == 0 { return },
-            () = stopping.cancelled() => {
-                // Nothing new comes; what is here is finished.
-                jobs.close();
-                continue;
-            }
-        }
-        if batch.len() < most && !stopping.is_cancelled() {
-            tokio::time::sleep(gather).await;
-        }
-        while batch.len() < most
-            && let Ok(job) = jobs.try_recv()
-        {
-            batch.push(job);
-        }
-        books.observe_queue(jobs.len());
-        tokio::select! {
-            biased;
-            () = books.settle(batch) => {}
-            () = killed.cancelled() => return,
-        }
-    }
-}
 
 struct Item {
     priced: Priced,
@@ -179,21 +47,22 @@ struct Item {
     span: Span,
 }
 
-struct Books {
-    reservations: Reservations,
-    lifecycle: Lifecycle,
-    recovered_ms: Arc<AtomicI64>,
-    commit_timeout: Duration,
+/// Prices, commits and tells.
+pub(super) struct Books {
+    pub(super) reservations: Reservations,
+    pub(super) lifecycle: Lifecycle,
+    pub(super) recovered_ms: Arc<AtomicI64>,
+    pub(super) commit_timeout: Duration,
 }
 
 impl Books {
-    fn observe_queue(&self, length: usize) {
+    pub(super) fn observe_queue(&self, length: usize) {
         let length = i64::try_from(length).unwrap_or(i64::MAX);
         self.reservations.observation.queue.set(length);
     }
 
     /// Returns when each of them is committed or put aside.
-    async fn settle(&self, batch: Vec<Job>) {
+    pub(super) async fn settle(&self, batch: Vec<Job>) {
         let mut rounds: Vec<BTreeMap<RequestId, Item>> = Vec::new();
         for Job {
             settlement,
@@ -339,7 +208,7 @@ impl Books {
             };
             match fault {
                 Fault::Data(problem) => return Err(problem),
-                Fault::Other(error) if pause.times >= TRIES => return Err(error.to_string()),
+                Fault::Other(error) if pause.times() >= TRIES => return Err(error.to_string()),
                 Fault::Other(error) | Fault::Outage(error) => {
                     pause
                         .wait("settlements wait for the database", &error)
@@ -365,7 +234,7 @@ impl Books {
     }
 
     fn note_recovery(&self, pause: &Pause) {
-        if pause.times > 0 {
+        if pause.times() > 0 {
             tracing::info!("the database is back; settlements go on");
             self.recovered_ms
                 .store(self.reservations.clock.now_ms(), Ordering::Relaxed);
@@ -590,35 +459,6 @@ impl Books {
     }
 }
 
-/// From arrival to acknowledgement, in the request's own trace (OBS-1); disabled while nothing is exported.
-fn settle_span(settlement: &Settlement) -> Span {
-    let span = tracing::info_span!(
-        target: "trace",
-        "settle",
-        otel.name = "billing settle",
-        request_id = %settlement.request_id,
-        outcome = tracing::field::Empty,
-    );
-    if !span.is_disabled()
-        && let Some(parent) = trace_parent(settlement)
-    {
-        continue_trace(&span, &http::HeaderMap::from_iter([(TRACEPARENT, parent)]));
-    }
-    span
-}
-
-const TRACEPARENT: http::HeaderName = http::HeaderName::from_static("traceparent");
-
-/// A settlement tells its trace, not its parent span: the end of the request's id stands for that.
-fn trace_parent(settlement: &Settlement) -> Option<http::HeaderValue> {
-    let id: RequestId = settlement.request_id.parse().ok()?;
-    if settlement.trace_id.is_empty() {
-        return None;
-    }
-    let (_, parent) = id.as_uuid().as_u64_pair();
-    http::HeaderValue::from_str(&format!("00-{}-{parent:016x}-01", settlement.trace_id)).ok()
-}
-
 fn both_units(row: &WindowRow) -> [PurseValue; 2] {
     [Unit::Nanos, Unit::Tokens].map(|unit| purse::window_value(row, unit))
 }
@@ -634,46 +474,4 @@ fn kinds(usage: &Usage) -> impl Iterator<Item = (&'static str, u64)> {
     ]
     .into_iter()
     .filter_map(|(kind, tokens)| Some((kind, tokens?)))
-}
-
-/// Longer and longer, and one line in the log.
-#[derive(Debug, Default)]
-struct Pause {
-    times: u32,
-}
-
-impl Pause {
-    async fn wait(&mut self, what: &str, error: &(impl std::fmt::Display + ?Sized)) {
-        if self.times == 0 {
-            tracing::warn!(%error, "{what}");
-        }
-        let pause = FIRST_PAUSE
-            .saturating_mul(1 << self.times.min(6))
-            .min(LONGEST_PAUSE);
-        self.times = self.times.saturating_add(1);
-        tokio::time::sleep(pause).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_settlement_continues_its_requests_trace() {
-        let settlement = Settlement {
-            request_id: "01a229f1-2800-7940-bef2-ceefa9433ea7".to_owned(),
-            trace_id: "4bf92f3577b34da6a3ce929d0e0e4736".to_owned(),
-            ..Settlement::default()
-        };
-        assert_eq!(
-            trace_parent(&settlement).unwrap(),
-            "00-4bf92f3577b34da6a3ce929d0e0e4736-bef2ceefa9433ea7-01"
-        );
-        let untraced = Settlement {
-            trace_id: String::new(),
-            ..settlement
-        };
-        assert_eq!(trace_parent(&untraced), None);
-    }
 }
