@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use switchboard_common::{
-    clock::SharedClock, db::Database, feed::Feed, grpc::MAX_MESSAGE, lifecycle::Lifecycle,
-    metrics::Metrics,
+    clock::SharedClock, db::Database, feed::Feed, grpc::MAX_MESSAGE, ids::RequestId,
+    lifecycle::Lifecycle, metrics::Metrics,
 };
 use switchboard_proto::scheduler::v1::{
     scheduler_admin_server::SchedulerAdminServer, scheduler_server::SchedulerServer,
@@ -57,6 +57,7 @@ impl Component {
         let counted = Counted::new(&deps.metrics);
         let registry = Arc::new(Registry::default());
         let feed = Feed::start(deps.database.clone(), config.feed.clone(), &deps.lifecycle);
+        let instance = RequestId::generate(deps.clock.now_ms()).as_uuid();
         let core = Arc::new(Core {
             catalogue: Catalogue::new(
                 Versions::new(deps.database),
@@ -77,7 +78,7 @@ impl Component {
             observed: crate::flow::Observed::default(),
             returns: crate::flow::Returns::default(),
             counted,
-            instance: uuid::Uuid::now_v7(),
+            instance,
             config,
         });
         core.start(&deps.lifecycle);

@@ -10,8 +10,6 @@
 //!
 //! It does not know callers' keys, money, prompts or credentials, and asks no other service.
 
-#![cfg_attr(test, expect(clippy::unwrap_used, reason = "tests fail by panicking"))]
-
 mod component;
 mod config;
 mod domain;

@@ -120,7 +120,7 @@ fn account(source: &catalogue::Account, registry: &Registry) -> Account {
             .collect(),
         allow_private_address: source.allow_private_address,
         credential: credential(source),
-        cooldown_max: Duration::from(source.cooldown_max()),
+        cooldown_max: source.cooldown_max(),
         known: registry.account(&name),
         name,
     }
@@ -234,9 +234,9 @@ fn model(
             wait: Duration::from(queue.wait),
         }),
         timeouts: AttemptTimeouts {
-            connect: Duration::from(effective.timeouts.connect),
-            first_byte: Duration::from(effective.timeouts.first_byte),
-            idle: Duration::from(effective.timeouts.idle),
+            connect: effective.timeouts.connect,
+            first_byte: effective.timeouts.first_byte,
+            idle: effective.timeouts.idle,
         },
     }
 }
@@ -346,11 +346,9 @@ fn public_model(model: &catalogue::Model, document: &Document, created: i64) -> 
             .flat_map(|list| list.prices.keys())
             .filter_map(|name| Some((name.clone(), priced(name)?)))
             .collect(),
-        commit_after_ms: effective
-            .commit_after
-            .map(|after| millis(Duration::from(after))),
-        total_timeout_ms: millis(Duration::from(effective.timeouts.total)),
-        write_timeout_ms: millis(Duration::from(effective.timeouts.write)),
+        commit_after_ms: effective.commit_after.map(millis),
+        total_timeout_ms: millis(effective.timeouts.total),
+        write_timeout_ms: millis(effective.timeouts.write),
         max_attempts: effective.max_attempts,
         reject_unsupported: document.catalogue.defaults.unsupported
             == catalogue::Unsupported::Reject,

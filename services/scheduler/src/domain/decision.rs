@@ -83,10 +83,14 @@ fn target(
         filters(text, one, ask);
     }
     if let Some((score, factors)) = one.scored {
-        let _ = write!(text, r#","score":{score:.4},"factors":{{"#);
+        text.push_str(r#","score":"#);
+        fraction(text, score);
+        text.push_str(r#","factors":{"#);
         for (at, (name, factor)) in score::NAMES.iter().zip(factors).enumerate() {
-            let comma = if at == 0 { "" } else { "," };
-            let _ = write!(text, r#"{comma}"{name}":{factor:.4}"#);
+            text.push_str(if at == 0 { "\"" } else { ",\"" });
+            text.push_str(name);
+            text.push_str("\":");
+            fraction(text, factor);
         }
         text.push('}');
     }
@@ -123,6 +127,24 @@ fn filters(text: &mut String, one: &Considered<'_>, ask: &Ask<'_>) {
         }
     }
     text.push(']');
+}
+
+/// A number from 0 to 1 with four digits: exact printing of floats would be most of the cost of an explanation.
+fn fraction(text: &mut String, value: f64) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to 0..=10,000"
+    )]
+    let parts = (value.clamp(0.0, 1.0) * 1e4).round() as u32;
+    if parts >= 10_000 {
+        text.push('1');
+        return;
+    }
+    text.push_str("0.");
+    for place in [1_000, 100, 10, 1] {
+        text.push(char::from_digit(parts / place % 10, 10).unwrap_or('0'));
+    }
 }
 
 /// A JSON string.
@@ -208,7 +230,12 @@ mod tests {
         }
         assert_eq!(targets[0]["drawn"], 0);
         assert_eq!(targets[0]["full"], true);
-        assert_eq!(targets[0]["factors"].as_object().unwrap().len(), 6);
+        let factors = targets[0]["factors"].as_object().unwrap();
+        assert_eq!(factors.len(), 6);
+        assert_eq!(
+            (&factors["load"], &factors["ttft"]),
+            (&1.into(), &0.5.into())
+        );
         assert_eq!(targets[1]["drawn"], 1);
         let cold = &targets[2]["filters"][6];
         assert_eq!(cold["pass"], false);

@@ -230,10 +230,11 @@ impl Needs {
     }
 }
 
-/// The id of a user at a group.
+/// The id of a user at a group; a key that belongs to no user counts as one of its own.
 #[must_use]
-pub fn group_user(group: &str, user: &str) -> String {
-    format!("{group}\u{1f}{user}")
+pub fn group_user(group: &str, user: &str, key: &str) -> String {
+    let who = if user.is_empty() { key } else { user };
+    format!("{group}\u{1f}{who}")
 }
 
 #[cfg(test)]

@@ -162,7 +162,7 @@ impl<'a> Call<'a> {
             }
         }
         if let Some(limits) = &demand.group_user_limits {
-            let id = group_user(&demand.group, &demand.user);
+            let id = group_user(&demand.group, &demand.user, &demand.key_id);
             own.add(Level::GroupUser, &id, &ceilings(limits), tokens);
         }
         let mut of_model = Needs::default();

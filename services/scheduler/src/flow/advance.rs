@@ -36,7 +36,7 @@ impl Core {
     pub async fn advance(&self, asked: &AdvanceRequest) -> Result<AdvanceResponse, Failure> {
         let request = RequestId::from_str(&asked.request_id)
             .map_err(|_| refusal::invalid("request_id", "a UUID"))?;
-        let held = self.table.get(request);
+        let held = self.lease_of(request, asked);
         if let Some(held) = held
             .as_ref()
             .filter(|held| held.lease.attempt == asked.attempt)
@@ -88,6 +88,13 @@ impl Core {
                 }
                 continue;
             }
+            let here = held
+                .as_ref()
+                .filter(|held| held.lease.account == left.account);
+            if let Some(held) = here {
+                // Another model at the same account: the slot that it has will do.
+                return Ok(self.stays(request, held, place, &left.upstream_model));
+            }
             let take = self.account_take(&target.account, request, asked.attempt, tokens, false);
             undo.pool(take.account.clone(), request, asked.attempt);
             match self
@@ -123,6 +130,45 @@ impl Core {
         })
     }
 
+    /// What the request holds: as this process knows it, unless it moved through another one since.
+    fn lease_of(&self, request: RequestId, asked: &AdvanceRequest) -> Option<Held> {
+        let own = self.table.get(request);
+        let told = asked.held.as_ref().filter(|told| !told.account.is_empty());
+        match (own, told) {
+            (Some(own), Some(told)) if told.attempt > own.lease.attempt => {
+                Some(self.told(told, &own.upstream_model))
+            }
+            (None, Some(told)) => {
+                let failed = asked.failed.as_ref();
+                Some(self.told(told, failed.map_or("", |failed| &failed.upstream_model)))
+            }
+            (own, _) => own,
+        }
+    }
+
+    fn stays(
+        &self,
+        request: RequestId,
+        held: &Held,
+        place: usize,
+        upstream_model: &str,
+    ) -> AdvanceResponse {
+        let lease = held.lease.clone();
+        self.note(
+            request,
+            Held {
+                upstream_model: upstream_model.to_owned(),
+                ends_ms: self.lease_end_ms(),
+                ..held.clone()
+            },
+        );
+        AdvanceResponse {
+            granted: u32::try_from(place).ok(),
+            retry_after_ms: None,
+            lease: Some(lease),
+        }
+    }
+
     /// Notes where the request is now and frees where it was.
     async fn moved(
         &self,
@@ -131,41 +177,39 @@ impl Core {
         held: Option<Held>,
         target: &Target,
     ) -> Renewal {
-        let old_account = match (&held, &asked.failed) {
-            (Some(held), _) => held.lease.account.clone(),
-            (None, Some(failed)) => failed.account.clone(),
-            (None, None) => String::new(),
+        let old = match (&held, &asked.failed) {
+            (Some(held), _) => Some((held.lease.account.as_str().into(), held.lease.attempt)),
+            (None, Some(failed)) => Some((
+                failed.account.as_str().into(),
+                asked.attempt.saturating_sub(1),
+            )),
+            (None, None) => None,
         };
-        let old_attempt = held
+        let mut lease = held
             .as_ref()
-            .map_or(asked.attempt.saturating_sub(1), |held| held.lease.attempt);
-        let known_here = held.is_some();
-        let mut now = held.unwrap_or_else(|| Held {
-            // Taken through another process, which knows what else it holds; the forwarder renews with what it was told there.
-            lease: Renewal::default(),
-            upstream_model: String::new(),
-            tokens: 1,
-            known: None,
-            ends_ms: 0,
-        });
-        if let Some(known) = now.known.take() {
+            .map(|held| held.lease.clone())
+            .unwrap_or_default();
+        lease.account = target.account.name.to_string();
+        lease.attempt = asked.attempt;
+        lease.account_slot = true;
+        if let Some(known) = held.as_ref().and_then(|held| held.known.as_ref()) {
             known.freed();
         }
-        now.lease.account = target.account.name.to_string();
-        now.lease.attempt = asked.attempt;
-        now.lease.account_slot = true;
-        now.upstream_model = target.upstream_model(&asked.public_model).to_owned();
-        now.known = Some(Arc::clone(&target.account.known));
-        now.ends_ms = self.lease_end_ms();
-        let lease = now.lease.clone();
-        if known_here {
-            self.table.hold(request, now);
-        }
-        if !old_account.is_empty() {
+        self.note(
+            request,
+            Held {
+                lease: lease.clone(),
+                upstream_model: target.upstream_model(&asked.public_model).to_owned(),
+                tokens: held.map_or(1, |held| held.tokens),
+                known: Some(Arc::clone(&target.account.known)),
+                ends_ms: self.lease_end_ms(),
+            },
+        );
+        if let Some((account, attempt)) = old {
             let releases = [Release::Account {
-                account: Pool::Account(old_account.as_str().into()),
+                account: Pool::Account(account),
                 request,
-                attempt: Some(old_attempt),
+                attempt: Some(attempt),
                 // The upstream counted the request and served no token.
                 correction: Correction::Used(0),
             }];

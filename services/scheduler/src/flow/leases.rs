@@ -63,11 +63,13 @@ impl Core {
         told: WireRenewal,
         renewals: &mut Vec<Renewal>,
     ) {
-        let ends_ms = self.lease_end_ms();
-        // What this process granted it knows best.
-        let lease = match self.table.renewed(request, ends_ms) {
-            Some(own) => own,
-            None => told,
+        // What this process granted it knows, unless the request moved on through another one.
+        let lease = match self.table.renewed(request, self.lease_end_ms()) {
+            Some(own) if told.attempt <= own.attempt => own,
+            _ => {
+                self.note(request, self.told(&told, ""));
+                told
+            }
         };
         let slots = slots(&lease);
         if !slots.is_empty() {
@@ -90,6 +92,24 @@ impl Core {
                 request,
                 attempt: 0,
             });
+        }
+    }
+
+    /// A lease as the forwarder tells it.
+    pub fn told(&self, lease: &WireRenewal, upstream_model: &str) -> Held {
+        Held {
+            lease: lease.clone(),
+            upstream_model: upstream_model.to_owned(),
+            tokens: 1,
+            known: None,
+            ends_ms: self.lease_end_ms(),
+        }
+    }
+
+    /// Remembers what a request holds.
+    pub fn note(&self, request: RequestId, held: Held) {
+        if self.table.hold(request, held) {
+            self.counted.slots_held.inc();
         }
     }
 
@@ -120,8 +140,7 @@ impl Core {
             request,
             correction,
         });
-        let account = account(known.as_ref(), &told);
-        if !account.is_empty() {
+        for account in accounts(known.as_ref(), &told) {
             releases.push(Release::Account {
                 account: Pool::Account(account.into()),
                 request,
@@ -153,16 +172,21 @@ struct Batch {
     released: Vec<String>,
 }
 
-/// Whose slot a released request holds.
-fn account<'a>(known: Option<&'a Held>, told: &'a WireRelease) -> &'a str {
-    known
-        .map(|held| held.lease.account.as_str())
-        .or(told.held.as_ref().map(|held| held.account.as_str()))
-        .or(told
-            .outcome
-            .as_ref()
-            .map(|outcome| outcome.account.as_str()))
-        .unwrap_or_default()
+/// Whose slots a released request may hold: as this process knows it, and as the forwarder was told last.
+fn accounts<'a>(known: Option<&'a Held>, told: &'a WireRelease) -> Vec<&'a str> {
+    let own = known.map(|held| held.lease.account.as_str());
+    let last = told.held.as_ref().map(|held| held.account.as_str());
+    let tried = told
+        .outcome
+        .as_ref()
+        .map(|outcome| outcome.account.as_str());
+    let mut accounts: Vec<&str> = match (own, last) {
+        (None, None) => tried.into_iter().collect(),
+        _ => own.into_iter().chain(last).collect(),
+    };
+    accounts.retain(|account| !account.is_empty());
+    accounts.dedup();
+    accounts
 }
 
 /// The tenant's slots that a lease holds.
@@ -178,7 +202,7 @@ fn slots(lease: &WireRenewal) -> Vec<(Scope, Arc<str>)> {
     add(lease.key_slot, Scope::Key, &lease.key_id);
     add(lease.group_slot, Scope::Group, &lease.group);
     if lease.group_user_slot {
-        let id = group_user(&lease.group, &lease.user);
+        let id = group_user(&lease.group, &lease.user, &lease.key_id);
         add(true, Scope::GroupUser, &id);
     }
     slots

@@ -3,7 +3,10 @@
 //! A `Drop` cannot wait for the store, so it leaves what is to be released with [`Returns`], which one task empties in batches.
 //! Bounded by the calls in progress.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use parking_lot::Mutex;
 use switchboard_common::ids::RequestId;
@@ -18,6 +21,8 @@ use super::core::Core;
 pub struct Returns {
     waiting: Mutex<Vec<Release>>,
     notify: Notify,
+    /// Calls that may still leave something.
+    calls: AtomicUsize,
 }
 
 /// Releases what was taken, unless it is disarmed.
@@ -31,6 +36,7 @@ impl<'a> Undo<'a> {
     /// Nothing is taken yet.
     #[must_use]
     pub fn new(core: &'a Core) -> Self {
+        core.returns.calls.fetch_add(1, Ordering::AcqRel);
         Self {
             core,
             releases: Vec::new(),
@@ -60,37 +66,40 @@ impl<'a> Undo<'a> {
 
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
-        if self.releases.is_empty() {
-            return;
+        let returns = &self.core.returns;
+        let something = !self.releases.is_empty();
+        if something {
+            returns.waiting.lock().append(&mut self.releases);
         }
-        self.core.returns.waiting.lock().append(&mut self.releases);
-        self.core.returns.notify.notify_one();
+        let last = returns.calls.fetch_sub(1, Ordering::AcqRel) == 1;
+        if something || last {
+            returns.notify.notify_one();
+        }
     }
 }
 
 impl Core {
-    /// Releases what dropped calls left, until `killed`, or until `stopping` when nothing is left.
+    /// Releases what dropped calls left, until the process stops and no call is left, or until it is killed.
     pub async fn give_returns(&self, stopping: &CancellationToken, killed: &CancellationToken) {
+        let mut told = false;
         loop {
+            let calls = self.returns.calls.load(Ordering::Acquire);
             let releases = std::mem::take(&mut *self.returns.waiting.lock());
-            if releases.is_empty() {
-                if stopping.is_cancelled() {
-                    // Calls may still be dropped while the server drains; it ends with the kill.
-                    tokio::select! {
-                        () = self.returns.notify.notified() => continue,
-                        () = killed.cancelled() => return,
-                    }
+            if !releases.is_empty() {
+                if let Err(error) = self.admission.release(&releases).await {
+                    tracing::warn!(%error, "leases of dropped calls end by themselves");
                 }
-                tokio::select! {
-                    () = self.returns.notify.notified() => {}
-                    () = stopping.cancelled() => {}
-                }
+                self.freed(&releases).await;
                 continue;
             }
-            if let Err(error) = self.admission.release(&releases).await {
-                tracing::warn!(%error, "leases of dropped calls end by themselves");
+            if told && calls == 0 {
+                return;
             }
-            self.freed(&releases).await;
+            tokio::select! {
+                () = self.returns.notify.notified() => {}
+                () = stopping.cancelled(), if !told => told = true,
+                () = killed.cancelled() => return,
+            }
         }
     }
 

@@ -1,12 +1,14 @@
 //! Who rests, how long, and what callers are told (SCHED-9, SCHED-11; CASES B13, C34, D12).
 
 use switchboard_common::error::Reason;
-use switchboard_proto::common::v1::Actor;
+use switchboard_proto::common::v1::{Actor, Limits};
 use switchboard_proto::scheduler::v1::{
     AttemptOutcome, Blame, FailureKind, Release, ResetCooldownsRequest,
 };
 
-use crate::world::{Node, Shape, World, account, asked, granted, one_model, outcome, until};
+use crate::world::{
+    Node, Shape, World, account, asked, asked_with, granted, one_model, outcome, until,
+};
 
 fn two() -> String {
     one_model(
@@ -267,4 +269,75 @@ async fn end_b(node: &Node, seconds: u64) {
         ..Release::default()
     };
     node.release(&request.request_id, release).await;
+}
+
+#[tokio::test]
+async fn another_model_at_the_same_account_is_served_on_the_slot_that_is_held() {
+    for world in World::each(&Shape::default()).await {
+        let node = world.node();
+        node.apply(&one_model(
+            &account("a", ", concurrency: 1"),
+            "targets: [{account: a, model: up}, {account: a, model: other, tier: 1}]",
+        ))
+        .await;
+        let request = asked();
+        let lease = node.acquire(request.clone()).await.lease;
+        let failed = outcome("a", FailureKind::Server, Blame::Model);
+        let left = [("a", "other")];
+        let answer = node
+            .advance_lease(&request, failed, &left, 1, lease.clone())
+            .await;
+        assert_eq!((answer.granted, answer.lease), (Some(0), lease));
+        node.release(&request.request_id, Release::default()).await;
+        assert_eq!(world.held().await, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_lease_may_move_through_one_process_and_end_at_another() {
+    let shape = Shape {
+        nodes: 2,
+        ..Shape::default()
+    };
+    for world in World::each(&shape).await {
+        let (here, there) = (world.nodes[0].clone(), world.nodes[1].clone());
+        let accounts = account("a", ", concurrency: 1") + &account("b", ", concurrency: 1");
+        let version = here
+            .apply(&one_model(
+                &accounts,
+                "targets: [{account: a, model: up}, {account: b, model: up, tier: 1}], queue: none",
+            ))
+            .await;
+        let mut request = asked_with(|demand| {
+            demand.key_limits = Some(Limits {
+                concurrency: Some(1),
+                ..Limits::default()
+            });
+        });
+        request.catalogue_version = version;
+        let lease = here.acquire(request.clone()).await.lease;
+        let failed = outcome("a", FailureKind::Server, Blame::Host);
+        let moved = there
+            .advance_lease(&request, failed, &[("b", "up")], 1, lease)
+            .await
+            .lease
+            .unwrap();
+        assert_eq!(
+            (moved.account.as_str(), moved.attempt, moved.key_slot),
+            ("b", 1, true)
+        );
+        // The slot at the first account is free, the one at the second is not.
+        let mut other = asked();
+        other.catalogue_version = version;
+        assert_eq!(granted(&here.acquire(other.clone()).await), "a");
+        assert_eq!(here.refused(asked()).await.reason, Reason::ConcurrencyFull);
+        here.renew(&request.request_id, moved.clone()).await;
+        let release = Release {
+            held: Some(moved),
+            ..Release::default()
+        };
+        here.release(&request.request_id, release).await;
+        here.release(&other.request_id, Release::default()).await;
+        assert_eq!(world.held().await, 0);
+    }
 }

@@ -1,6 +1,6 @@
 //! The scheduler through its generated clients: on SQLite and memory, and, where the test runner gives servers, on PostgreSQL and
 //! Redis.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod choice;
 mod cooldown;

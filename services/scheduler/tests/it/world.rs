@@ -18,10 +18,10 @@ use switchboard_migrations::{Owner, migrate};
 use switchboard_proto::{
     common::v1::{Actor, Dialect},
     scheduler::v1::{
-        AcquireRequest, AcquireResponse, AdvanceRequest, ApplyRequest, ApplyResponse,
-        AttemptOutcome, Blame, Demand, FailureKind, LeaseUpdate, LeaseUpdates, Release, Renewal,
-        TargetKey, lease_update::Update, scheduler_admin_client::SchedulerAdminClient,
-        scheduler_client::SchedulerClient,
+        AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, ApplyRequest,
+        ApplyResponse, AttemptOutcome, Blame, Demand, FailureKind, LeaseUpdate, LeaseUpdates,
+        Release, Renewal, TargetKey, lease_update::Update,
+        scheduler_admin_client::SchedulerAdminClient, scheduler_client::SchedulerClient,
     },
 };
 use switchboard_scheduler::{Component, Config, Deps};
@@ -316,6 +316,28 @@ impl Node {
         left: &[&str],
         attempt: u32,
     ) -> (Option<String>, Option<u64>) {
+        let left: Vec<_> = left.iter().map(|account| (*account, "up")).collect();
+        let answer = self
+            .advance_lease(asked, failed, &left, attempt, None)
+            .await;
+        let granted = answer
+            .granted
+            .map(|place| left[place as usize].0.to_owned());
+        if let Some(account) = &granted {
+            assert_eq!(&answer.lease.unwrap().account, account);
+        }
+        (granted, answer.retry_after_ms)
+    }
+
+    /// Moves a lease on, as it was last given.
+    pub async fn advance_lease(
+        &self,
+        asked: &AcquireRequest,
+        failed: AttemptOutcome,
+        left: &[(&str, &str)],
+        attempt: u32,
+        held: Option<Renewal>,
+    ) -> AdvanceResponse {
         let request = AdvanceRequest {
             request_id: asked.request_id.clone(),
             failed: Some(failed),
@@ -325,27 +347,18 @@ impl Node {
             dialect: asked.dialect,
             left: left
                 .iter()
-                .map(|account| TargetKey {
+                .map(|(account, model)| TargetKey {
                     account: (*account).to_owned(),
-                    upstream_model: "up".to_owned(),
+                    upstream_model: (*model).to_owned(),
                 })
                 .collect(),
             tenant: "acme".to_owned(),
             deadline_ms: 0,
             attempt,
+            held,
         };
-        let answer = self
-            .scheduler
-            .clone()
-            .advance(request)
-            .await
-            .unwrap()
-            .into_inner();
-        let granted = answer.granted.map(|place| left[place as usize].to_owned());
-        if let Some(account) = &granted {
-            assert_eq!(&answer.lease.unwrap().account, account);
-        }
-        (granted, answer.retry_after_ms)
+        let mut scheduler = self.scheduler.clone();
+        scheduler.advance(request).await.unwrap().into_inner()
     }
 
     pub async fn update(&self, request_id: &str, update: Update) {
