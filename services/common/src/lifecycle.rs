@@ -3,8 +3,9 @@
 //! `stopping` says "take nothing new, finish what runs"; `killed` says "stop now, settle what can be settled". Every task
 //! is tracked, so that shutdown knows when all have ended; a bare `tokio::spawn` is banned.
 
-use std::{future::Future, time::Duration};
+use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -14,6 +15,29 @@ pub struct Lifecycle {
     stopping: CancellationToken,
     killed: CancellationToken,
     tasks: TaskTracker,
+    running: Running,
+}
+
+/// How many tasks of each name run.
+#[derive(Clone, Debug, Default)]
+struct Running(Arc<Mutex<BTreeMap<&'static str, usize>>>);
+
+/// One running task's part in the count.
+struct Counted(Running, &'static str);
+
+impl Running {
+    fn enter(&self, name: &'static str) -> Counted {
+        *self.0.lock().entry(name).or_default() += 1;
+        Counted(self.clone(), name)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(count) = self.0.0.lock().get_mut(self.1) {
+            *count -= 1;
+        }
+    }
 }
 
 impl Lifecycle {
@@ -30,16 +54,21 @@ impl Lifecycle {
             stopping: self.stopping.child_token(),
             killed: self.killed.child_token(),
             tasks: TaskTracker::new(),
+            running: Running::default(),
         }
     }
 
-    /// Runs a task that shutdown waits for. The name is for the debugger's eye only.
-    pub fn spawn<F>(&self, _name: &'static str, task: F) -> JoinHandle<F::Output>
+    /// Runs a task that shutdown waits for. An end that has to wait names it.
+    pub fn spawn<F>(&self, name: &'static str, task: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.tasks.spawn(task)
+        let counted = self.running.enter(name);
+        self.tasks.spawn(async move {
+            let _counted = counted;
+            task.await
+        })
     }
 
     /// Cancelled when nothing new is to be taken.
@@ -52,6 +81,17 @@ impl Lifecycle {
     #[must_use]
     pub fn killed(&self) -> CancellationToken {
         self.killed.clone()
+    }
+
+    /// Names of the tasks that run.
+    #[must_use]
+    pub fn running(&self) -> Vec<&'static str> {
+        let running = self.running.0.lock();
+        running
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(name, _)| *name)
+            .collect()
     }
 
     /// How many tasks run.
@@ -79,8 +119,13 @@ impl Lifecycle {
             self.killed.cancel();
             return true;
         }
+        tracing::warn!(tasks = ?self.running(), "the grace period is over; stopping what still runs");
         self.kill();
-        tokio::time::timeout(last, self.tasks.wait()).await.is_ok()
+        if tokio::time::timeout(last, self.tasks.wait()).await.is_ok() {
+            return true;
+        }
+        tracing::warn!(tasks = ?self.running(), "tasks did not end in time");
+        false
     }
 }
 

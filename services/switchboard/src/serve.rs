@@ -141,7 +141,10 @@ async fn serve(
     } else {
         None
     };
-    ready(&process).await;
+    tokio::select! {
+        () = ready(&process) => {}
+        () = stop.wait() => return Ok(end(process, &mut stop).await),
+    }
     dir.publish(&Endpoint {
         http: process.http.to_string(),
         grpc: process
@@ -151,16 +154,30 @@ async fn serve(
             .unwrap_or_default(),
         pid: std::process::id(),
     })?;
-    greet(&process, &dir, demo_key.as_deref(), args.file.is_some(), out)?;
+    greet(
+        &process,
+        &dir,
+        demo_key.as_deref(),
+        args.file.is_some(),
+        out,
+    )?;
     stop.wait().await;
-    tracing::info!("stopping");
     dir.retract();
-    // A second signal ends what the first began.
+    Ok(end(process, &mut stop).await)
+}
+
+/// Ends gently; a second signal ends what the first began.
+async fn end(process: Process, stop: &mut Signals) -> ExitCode {
+    tracing::info!("stopping");
     let clean = tokio::select! {
         clean = process.shutdown() => clean,
         () = stop.wait() => false,
     };
-    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if clean {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Parses a catalogue's text, logs its warnings and applies it to the services of this process.
@@ -198,11 +215,7 @@ async fn load_catalogue(process: &Process, text: &str, name: &str) -> Result<(),
 async fn start_demo(process: &Process, dir: &DataDir) -> Result<String, Error> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
-    demo::serve(
-        listener,
-        process.ground.clock.clone(),
-        &process.ground.life,
-    );
+    demo::serve(listener, process.ground.clock.clone(), &process.ground.life);
     let (path, key) = dir.own_secret("demo.key", "sk-demo-")?;
     let path = std::path::absolute(&path)?;
     let text = demo::catalogue(address, &path.display().to_string());
@@ -276,9 +289,21 @@ fn flags(args: &ServeArgs) -> Vec<Override> {
     };
     let shown = |path: &PathBuf| path.display().to_string();
     flag("--data-dir", "data_dir", args.data_dir.as_ref().map(shown));
-    flag("--http", "listen.http", args.http.as_ref().map(ToString::to_string));
-    flag("--grpc", "listen.grpc", args.grpc.as_ref().map(ToString::to_string));
-    flag("--internal", "listen.internal", args.internal.as_ref().map(ToString::to_string));
+    flag(
+        "--http",
+        "listen.http",
+        args.http.as_ref().map(ToString::to_string),
+    );
+    flag(
+        "--grpc",
+        "listen.grpc",
+        args.grpc.as_ref().map(ToString::to_string),
+    );
+    flag(
+        "--internal",
+        "listen.internal",
+        args.internal.as_ref().map(ToString::to_string),
+    );
     flags
 }
 

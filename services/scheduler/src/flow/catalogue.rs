@@ -166,7 +166,10 @@ impl Catalogue {
             let supply = self.compiled(&stored)?;
             self.install(Arc::new(supply));
         }
-        self.loaded.store(true, Ordering::Release);
+        if !self.loaded.swap(true, Ordering::AcqRel) {
+            // Watchers of an empty installation wait for this word.
+            self.announce.send_modify(|_| {});
+        }
         Ok(())
     }
 

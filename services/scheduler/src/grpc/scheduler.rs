@@ -68,12 +68,12 @@ impl Scheduler for SchedulerService {
         let versions = core.catalogue.announced();
         let since = request.get_ref().since;
         let snapshots = futures_util::stream::unfold(
-            (core, versions, Some(since)),
+            // An empty installation has version 0: a watcher that knows nothing is told that too.
+            (core, versions, Some(since).filter(|since| *since > 0)),
             |(core, mut versions, known)| async move {
-                let known = known.unwrap_or(0);
                 loop {
                     let version = *versions.borrow_and_update();
-                    if version != 0 && version != known {
+                    if core.catalogue.is_loaded() && Some(version) != known {
                         let supply = core.catalogue.current();
                         let next = Some(supply.version);
                         return Some((Ok(supply.announced.clone()), (core, versions, next)));
