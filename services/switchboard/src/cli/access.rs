@@ -37,7 +37,10 @@ pub(super) async fn keys(
         }
         Keys::List { tenant } => {
             let tenant = tenant.unwrap_or_default();
-            let answer = auth.list_keys(ListKeysRequest { tenant }).await?.into_inner();
+            let answer = auth
+                .list_keys(ListKeysRequest { tenant })
+                .await?
+                .into_inner();
             if screen.is_json() {
                 screen.answer(&answer)?;
             } else {

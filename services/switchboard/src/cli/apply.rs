@@ -19,14 +19,21 @@ use crate::apply::{self, AdminClients, Fragments, Outcome, SystemSecrets};
 /// Reads a catalogue file and resolves its secrets. Each mistake and each warning is a line for the person.
 pub(super) fn read(path: &Path, screen: &mut Screen<'_>) -> Result<Fragments, Error> {
     let parsed = parse(path, screen)?.map_err(|mistakes| {
-        Error::Wrong(format!("{}: {}; nothing was applied", path.display(), count(mistakes.len())))
+        Error::Wrong(format!(
+            "{}: {}; nothing was applied",
+            path.display(),
+            count(mistakes.len())
+        ))
     })?;
     Fragments::of(&parsed.catalogue, &SystemSecrets).map_err(|problems| {
         for problem in &problems {
             screen.note(format_args!("{}: {problem}", path.display()));
         }
         let count = count(problems.len());
-        Error::Wrong(format!("{}: {count} in references to secrets; nothing was applied", path.display()))
+        Error::Wrong(format!(
+            "{}: {count} in references to secrets; nothing was applied",
+            path.display()
+        ))
     })
 }
 
@@ -82,12 +89,14 @@ pub(super) async fn apply(
     let outcome = if flags.dry_run {
         apply::plan(clients, fragments, &actor).await?
     } else {
-        apply::apply(clients, fragments, &actor).await.inspect_err(|error| {
-            // Their only copy: the key exists, and no later run makes it again.
-            for key in error.issued() {
-                screen.note(issued(key));
-            }
-        })?
+        apply::apply(clients, fragments, &actor)
+            .await
+            .inspect_err(|error| {
+                // Their only copy: the key exists, and no later run makes it again.
+                for key in error.issued() {
+                    screen.note(issued(key));
+                }
+            })?
     };
     show(&outcome, flags.dry_run, screen)?;
     Ok(Exit::Ok)
@@ -108,11 +117,15 @@ fn show(outcome: &Outcome, dry_run: bool, screen: &mut Screen<'_>) -> Result<(),
     }
     let version = outcome.catalogue_version;
     match (outcome.changes.len(), dry_run) {
-        (0, _) => screen.line(format_args!("nothing to change; catalogue version {version}"))?,
+        (0, _) => screen.line(format_args!(
+            "nothing to change; catalogue version {version}"
+        ))?,
         (many, true) => screen.line(format_args!(
             "{many} to change; nothing was written; catalogue version is {version}"
         ))?,
-        (many, false) => screen.line(format_args!("{many} changed; catalogue version {version}"))?,
+        (many, false) => {
+            screen.line(format_args!("{many} changed; catalogue version {version}"))?
+        }
     }
     for key in &outcome.issued {
         screen.line(issued(key))?;
@@ -126,11 +139,17 @@ fn change(change: &PlannedChange) -> String {
         "disable" => '-',
         _ => '~',
     };
-    let text = format!("{sign} {} {}  {}", change.section, change.name, change.detail);
+    let text = format!(
+        "{sign} {} {}  {}",
+        change.section, change.name, change.detail
+    );
     plain(text.trim_end())
 }
 
 /// A secret, shown this once.
 fn issued(key: &IssuedKey) -> String {
-    format!("key {}/{}: {}   (shown once)", key.tenant, key.name, key.secret)
+    format!(
+        "key {}/{}: {}   (shown once)",
+        key.tenant, key.name, key.secret
+    )
 }

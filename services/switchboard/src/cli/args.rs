@@ -38,7 +38,13 @@ pub struct Place {
     #[arg(long, global = true, value_name = "ADDR", conflicts_with = "data_dir")]
     pub addr: Option<String>,
     /// The admin token for --addr. Better in the environment: a command line is seen by all.
-    #[arg(long, global = true, env = "SWITCHBOARD_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    #[arg(
+        long,
+        global = true,
+        env = "SWITCHBOARD_TOKEN",
+        hide_env_values = true,
+        value_name = "TOKEN"
+    )]
     pub token: Option<SecretString>,
     /// The data directory of an installation on this machine, running or stopped [default: ./switchboard-data].
     #[arg(long, global = true, value_name = "DIR")]
@@ -47,7 +53,13 @@ pub struct Place {
     #[arg(long, global = true, value_enum, default_value_t, value_name = "FORM")]
     pub output: Format,
     /// Why you do this; kept with the audit row.
-    #[arg(long, global = true, default_value = "", hide_default_value = true, value_name = "TEXT")]
+    #[arg(
+        long,
+        global = true,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "TEXT"
+    )]
     pub reason: String,
 }
 

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use switchboard_proto::{
-    auth::v1 as auth, billing::v1 as billing, common::v1::AuditEntry, credentials::v1 as credentials,
-    scheduler::v1 as scheduler,
+    auth::v1 as auth, billing::v1 as billing, common::v1::AuditEntry,
+    credentials::v1 as credentials, scheduler::v1 as scheduler,
 };
 
 use super::{
@@ -43,9 +43,15 @@ pub(super) async fn list(
 ) -> Result<Exit, Error> {
     let (auth, scheduler, credentials, billing) = tokio::try_join!(
         clients.auth.list_audit(auth::ListAuditRequest { limit }),
-        clients.scheduler.list_audit(scheduler::ListAuditRequest { limit }),
-        clients.credentials.list_audit(credentials::ListAuditRequest { limit }),
-        clients.billing.list_audit(billing::ListAuditRequest { limit }),
+        clients
+            .scheduler
+            .list_audit(scheduler::ListAuditRequest { limit }),
+        clients
+            .credentials
+            .list_audit(credentials::ListAuditRequest { limit }),
+        clients
+            .billing
+            .list_audit(billing::ListAuditRequest { limit }),
     )?;
     let lists = [
         ("auth", auth.into_inner().entries),

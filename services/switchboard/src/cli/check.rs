@@ -146,6 +146,9 @@ fn tables(shown: &Shown, flags: &Check, screen: &mut Screen<'_>) -> Result<(), E
         screen.table(&table, "no accounts")?;
     }
     let wrong = shown.errors.len() + usize::from(shown.settings_error.is_some());
-    screen.note(format_args!("{wrong} wrong, {} warnings", shown.warnings.len()));
+    screen.note(format_args!(
+        "{wrong} wrong, {} warnings",
+        shown.warnings.len()
+    ));
     Ok(())
 }

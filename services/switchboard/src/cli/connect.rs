@@ -66,11 +66,18 @@ impl Connection {
         if is_in_use(&path)? {
             return Self::running(&path, place.token.as_ref());
         }
-        let (clients, guard) = Box::pin(serve::open_admin(&path)).await.map_err(|error| match error {
-            serve::Error::DataDir(error @ data_dir::Error::Missing(_)) => Error::Usage(error.to_string()),
-            serve::Error::DataDir(error @ data_dir::Error::InUse(_)) => Error::Unreachable(error.to_string()),
-            error => Error::Wrong(error.to_string()),
-        })?;
+        let (clients, guard) =
+            Box::pin(serve::open_admin(&path))
+                .await
+                .map_err(|error| match error {
+                    serve::Error::DataDir(error @ data_dir::Error::Missing(_)) => {
+                        Error::Usage(error.to_string())
+                    }
+                    serve::Error::DataDir(error @ data_dir::Error::InUse(_)) => {
+                        Error::Unreachable(error.to_string())
+                    }
+                    error => Error::Wrong(error.to_string()),
+                })?;
         Ok(Self {
             clients,
             opened: Some(guard),
@@ -88,7 +95,9 @@ impl Connection {
         })?;
         // Only its owner makes the token.
         if path.join("admin.token").is_file() {
-            let (token, _) = dir.admin_token().map_err(|error| Error::Wrong(error.to_string()))?;
+            let (token, _) = dir
+                .admin_token()
+                .map_err(|error| Error::Wrong(error.to_string()))?;
             return Self::remote(&endpoint.http, &token);
         }
         let token = token.ok_or_else(|| {
@@ -134,7 +143,9 @@ fn rpc(addr: &str, token: &SecretString) -> Result<Rpc, Error> {
         format!("http://{addr}")
     };
     let malformed = || {
-        Error::Usage(format!("`{addr}` is no address of an HTTP listener; expected http://HOST:PORT"))
+        Error::Usage(format!(
+            "`{addr}` is no address of an HTTP listener; expected http://HOST:PORT"
+        ))
     };
     if !uri.starts_with("http://") {
         return Err(malformed());
@@ -174,13 +185,18 @@ impl Service<Request<Body>> for Bearer {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        request.headers_mut().insert(AUTHORIZATION, self.authorization.clone());
+        request
+            .headers_mut()
+            .insert(AUTHORIZATION, self.authorization.clone());
         let channel = self.channel.clone();
         let addr = self.addr.clone();
         Box::pin(async move {
             channel.oneshot(request).await.or_else(|error| {
                 let cause = innermost(&error);
-                let failure = Failure::new(Reason::Unavailable, format!("no answer from {addr}: {cause}"));
+                let failure = Failure::new(
+                    Reason::Unavailable,
+                    format!("no answer from {addr}: {cause}"),
+                );
                 Ok(Status::from(failure).into_http())
             })
         })

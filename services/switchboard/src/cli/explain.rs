@@ -36,8 +36,15 @@ pub(super) async fn explain(
     let decision = decision(&answer, &protos)?;
     if screen.is_json() {
         screen.json(&Shown {
-            row: answer.row.as_ref().map(|row| protos.message(row)).transpose()?,
-            decision: decision.as_ref().map(|decision| protos.message(decision)).transpose()?,
+            row: answer
+                .row
+                .as_ref()
+                .map(|row| protos.message(row))
+                .transpose()?,
+            decision: decision
+                .as_ref()
+                .map(|decision| protos.message(decision))
+                .transpose()?,
             usage_raw: answer.usage_raw,
             catalogue_version: answer.catalogue_version.to_string(),
         })?;
@@ -99,11 +106,24 @@ fn request(row: &UsageRow, answer: &ExplainResponse, screen: &mut Screen<'_>) ->
         ("stream", yes(row.stream)),
         ("served by", served),
         ("status", ending),
-        ("tokens", format!("{} ({})", tokens.join(", "), row.usage_source)),
+        (
+            "tokens",
+            format!("{} ({})", tokens.join(", "), row.usage_source),
+        ),
         ("usage as it was", answer.usage_raw.clone()),
-        ("charge", format!("{} USD (price version {})", usd(row.charge_nanos), row.price_version)),
+        (
+            "charge",
+            format!(
+                "{} USD (price version {})",
+                usd(row.charge_nanos),
+                row.price_version
+            ),
+        ),
         ("cost", format!("{} USD", usd(row.cost_nanos))),
-        ("output cap", known((row.output_cap > 0).then_some(row.output_cap))),
+        (
+            "output cap",
+            known((row.output_cap > 0).then_some(row.output_cap)),
+        ),
         (
             "time",
             format!(
@@ -146,10 +166,14 @@ fn choice(decision: &Decision, screen: &mut Screen<'_>) -> Result<(), Error> {
 }
 
 fn target(target: &ConsideredTarget, screen: &mut Screen<'_>) -> Result<(), Error> {
-    let place = target
-        .drawn
-        .map_or_else(|| " -".to_owned(), |drawn| format!("{:>2}", drawn.saturating_add(1)));
-    let score = target.score.map(|score| format!(", score {score:.4}")).unwrap_or_default();
+    let place = target.drawn.map_or_else(
+        || " -".to_owned(),
+        |drawn| format!("{:>2}", drawn.saturating_add(1)),
+    );
+    let score = target
+        .score
+        .map(|score| format!(", score {score:.4}"))
+        .unwrap_or_default();
     screen.line(format_args!(
         "{place}. {}/{}  tier {}, weight {}{score}{}",
         plain(&target.account),
@@ -184,8 +208,18 @@ fn target(target: &ConsideredTarget, screen: &mut Screen<'_>) -> Result<(), Erro
 
 fn attempts(row: &UsageRow) -> Table {
     let mut table = Table::new(&[
-        "ATTEMPT", "ACCOUNT", "MODEL", "SENT", "STATUS", "ERROR", "IN", "OUT", "COST USD", "CONNECT",
-        "FIRST BYTE", "TOTAL",
+        "ATTEMPT",
+        "ACCOUNT",
+        "MODEL",
+        "SENT",
+        "STATUS",
+        "ERROR",
+        "IN",
+        "OUT",
+        "COST USD",
+        "CONNECT",
+        "FIRST BYTE",
+        "TOTAL",
     ]);
     for attempt in &row.attempts {
         table.row([

@@ -91,7 +91,9 @@ impl Protos {
         self.0
             .get_message_by_name(A::NAME)
             .map(DynamicMessage::new)
-            .ok_or_else(|| Error::Wrong(format!("{} is not in this program's descriptors", A::NAME)))
+            .ok_or_else(|| {
+                Error::Wrong(format!("{} is not in this program's descriptors", A::NAME))
+            })
     }
 }
 
@@ -130,7 +132,9 @@ impl Serialize for Fields<'_> {
 
 /// Whether a field is one of several of which one is set.
 fn is_choice(field: &FieldDescriptor) -> bool {
-    field.containing_oneof().is_some_and(|oneof| !oneof.is_synthetic())
+    field
+        .containing_oneof()
+        .is_some_and(|oneof| !oneof.is_synthetic())
 }
 
 struct Shown<'a> {
@@ -164,7 +168,9 @@ impl Serialize for Shown<'_> {
             })),
             Value::Map(entries) => {
                 let value_kind = match self.kind {
-                    Kind::Message(entry) if entry.is_map_entry() => entry.map_entry_value_field().kind(),
+                    Kind::Message(entry) if entry.is_map_entry() => {
+                        entry.map_entry_value_field().kind()
+                    }
                     other => other.clone(),
                 };
                 let sorted: BTreeMap<&MapKey, &Value> = entries.iter().collect();

@@ -16,7 +16,10 @@ pub(super) async fn verify(
     mut billing: BillingAdminClient<Rpc>,
     screen: &mut Screen<'_>,
 ) -> Result<Exit, Error> {
-    let answer = billing.verify_ledger(VerifyLedgerRequest {}).await?.into_inner();
+    let answer = billing
+        .verify_ledger(VerifyLedgerRequest {})
+        .await?
+        .into_inner();
     if screen.is_json() {
         screen.answer(&answer)?;
     } else {
@@ -25,12 +28,20 @@ pub(super) async fn verify(
         }
         screen.line(format_args!(
             "{}: {} settlements, {} entries, {} open holds, {} dead letters",
-            if answer.balanced { "balanced" } else { "not balanced" },
+            if answer.balanced {
+                "balanced"
+            } else {
+                "not balanced"
+            },
             answer.settlements,
             answer.entries,
             answer.open_holds,
             answer.dead_letters,
         ))?;
     }
-    Ok(if answer.balanced { Exit::Ok } else { Exit::Wrong })
+    Ok(if answer.balanced {
+        Exit::Ok
+    } else {
+        Exit::Wrong
+    })
 }

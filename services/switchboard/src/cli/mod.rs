@@ -39,18 +39,18 @@ pub use exit::{Error, Exit};
 pub use screen::Format;
 
 /// Does what the command line says. Results go to `out`, everything else to `err`.
-pub async fn run(
-    cli: Cli,
-    out: &mut (dyn Write + Send),
-    err: &mut (dyn Write + Send),
-) -> ExitCode {
+pub async fn run(cli: Cli, out: &mut (dyn Write + Send), err: &mut (dyn Write + Send)) -> ExitCode {
     let Cli { place, command } = cli;
     let command = match command {
         Command::Serve(flags) => return serving(place, flags, out, err).await,
         command => command,
     };
     let mut screen = Screen::new(place.output, out, err);
-    finish(Box::pin(dispatch(&place, command, &mut screen)).await, &mut screen).into()
+    finish(
+        Box::pin(dispatch(&place, command, &mut screen)).await,
+        &mut screen,
+    )
+    .into()
 }
 
 /// Does what one admin command says, over clients that somebody else made.

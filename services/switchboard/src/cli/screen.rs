@@ -64,7 +64,8 @@ impl<'a> Screen<'a> {
 
     /// Something put together here, as JSON.
     pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), Error> {
-        let mut text = serde_json::to_vec_pretty(value).map_err(|error| Error::Output(error.into()))?;
+        let mut text =
+            serde_json::to_vec_pretty(value).map_err(|error| Error::Output(error.into()))?;
         text.push(b'\n');
         self.write(&text)
     }
@@ -103,9 +104,15 @@ mod tests {
     fn a_reader_that_went_away_is_no_mistake_and_a_full_disk_is() {
         let mut err = Vec::new();
         let mut gone = Failing(io::ErrorKind::BrokenPipe);
-        assert!(Screen::new(Format::Table, &mut gone, &mut err).line("x").is_ok());
+        assert!(
+            Screen::new(Format::Table, &mut gone, &mut err)
+                .line("x")
+                .is_ok()
+        );
         let mut full = Failing(io::ErrorKind::StorageFull);
-        let error = Screen::new(Format::Table, &mut full, &mut err).line("x").unwrap_err();
+        let error = Screen::new(Format::Table, &mut full, &mut err)
+            .line("x")
+            .unwrap_err();
         assert_eq!(error.exit().code(), 1);
     }
 }

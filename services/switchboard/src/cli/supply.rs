@@ -3,9 +3,7 @@
 use switchboard_common::grpc::Rpc;
 use switchboard_proto::{
     common::v1::Actor,
-    credentials::v1::{
-        ListCredentialsRequest, credentials_admin_client::CredentialsAdminClient,
-    },
+    credentials::v1::{ListCredentialsRequest, credentials_admin_client::CredentialsAdminClient},
     scheduler::v1::{
         ListVersionsRequest, ResetCooldownsRequest, RollbackRequest,
         scheduler_admin_client::SchedulerAdminClient,
@@ -27,12 +25,17 @@ pub(super) async fn catalogue(
 ) -> Result<Exit, Error> {
     match command {
         Catalogue::Versions { limit } => {
-            let answer = scheduler.list_versions(ListVersionsRequest { limit }).await?.into_inner();
+            let answer = scheduler
+                .list_versions(ListVersionsRequest { limit })
+                .await?
+                .into_inner();
             if screen.is_json() {
                 screen.answer(&answer)?;
                 return Ok(Exit::Ok);
             }
-            let mut table = Table::new(&["VERSION", "CURRENT", "CREATED", "ACTOR", "REASON", "CHANGES"]);
+            let mut table = Table::new(&[
+                "VERSION", "CURRENT", "CREATED", "ACTOR", "REASON", "CHANGES",
+            ]);
             for version in &answer.versions {
                 // Lines of a difference stand side by side: a table's row is one line.
                 let diff: Vec<&str> = version.diff.lines().collect();
@@ -90,7 +93,10 @@ pub(super) async fn credentials(
     mut vault: CredentialsAdminClient<Rpc>,
     screen: &mut Screen<'_>,
 ) -> Result<Exit, Error> {
-    let answer = vault.list_credentials(ListCredentialsRequest {}).await?.into_inner();
+    let answer = vault
+        .list_credentials(ListCredentialsRequest {})
+        .await?
+        .into_inner();
     if screen.is_json() {
         screen.answer(&answer)?;
         return Ok(Exit::Ok);

@@ -18,7 +18,8 @@ impl Table {
     }
 
     pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into_iter().map(|cell| shown(&cell)).collect());
+        self.rows
+            .push(cells.into_iter().map(|cell| shown(&cell)).collect());
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -37,7 +38,11 @@ impl Table {
                 is_number[at] &= numeric(cell);
             }
         }
-        let headers: Vec<String> = self.headers.iter().map(|header| (*header).to_owned()).collect();
+        let headers: Vec<String> = self
+            .headers
+            .iter()
+            .map(|header| (*header).to_owned())
+            .collect();
         let mut text = String::new();
         for row in std::iter::once(&headers).chain(&self.rows) {
             let mut line = String::new();
@@ -77,7 +82,13 @@ fn shown(cell: &str) -> String {
 /// Text without control characters, which a terminal might obey.
 pub(super) fn plain(text: &str) -> String {
     text.chars()
-        .map(|character| if character.is_control() { '\u{fffd}' } else { character })
+        .map(|character| {
+            if character.is_control() {
+                '\u{fffd}'
+            } else {
+                character
+            }
+        })
         .collect()
 }
 

@@ -47,7 +47,10 @@ pub(super) async fn show(
 ) -> Result<Exit, Error> {
     let access = auth::GetTenantRequest { name: name.clone() };
     let money = billing::GetTenantRequest { name };
-    let (access, money) = tokio::join!(clients.auth.get_tenant(access), clients.billing.get_tenant(money));
+    let (access, money) = tokio::join!(
+        clients.auth.get_tenant(access),
+        clients.billing.get_tenant(money)
+    );
     let access = access?.into_inner();
     let money = match money {
         Ok(answer) => Some(answer.into_inner()),
@@ -69,14 +72,23 @@ fn json(
     screen: &mut Screen<'_>,
 ) -> Result<(), Error> {
     let protos = Protos::load()?;
-    let amount = |of: fn(&billing::GetTenantResponse) -> i64| money.as_ref().map(|money| of(money).to_string());
-    let budgets = money.as_ref().map(|money| money.budgets.as_slice()).unwrap_or_default();
+    let amount = |of: fn(&billing::GetTenantResponse) -> i64| {
+        money.as_ref().map(|money| of(money).to_string())
+    };
+    let budgets = money
+        .as_ref()
+        .map(|money| money.budgets.as_slice())
+        .unwrap_or_default();
     screen.json(&Shown {
         balance_nanos: amount(|money| money.balance_nanos),
         held_nanos: amount(|money| money.held_nanos),
         overrun_nanos: amount(|money| money.overrun_nanos),
         budgets: protos.messages(budgets)?,
-        limits: access.limits.as_ref().map(|limits| protos.message(limits)).transpose()?,
+        limits: access
+            .limits
+            .as_ref()
+            .map(|limits| protos.message(limits))
+            .transpose()?,
         users: protos.messages(&access.users)?,
         keys: access.keys.to_string(),
         name: access.name,
@@ -91,13 +103,29 @@ fn tables(
     money: Option<&billing::GetTenantResponse>,
     screen: &mut Screen<'_>,
 ) -> Result<(), Error> {
-    let mut facts = Table::new(&["TENANT", "STATUS", "PREPAID", "HOLD", "BALANCE USD", "HELD USD", "OVERRUN USD", "KEYS"]);
-    let amount = |of: fn(&billing::GetTenantResponse) -> i64| money.map(|money| usd(of(money))).unwrap_or_default();
+    let mut facts = Table::new(&[
+        "TENANT",
+        "STATUS",
+        "PREPAID",
+        "HOLD",
+        "BALANCE USD",
+        "HELD USD",
+        "OVERRUN USD",
+        "KEYS",
+    ]);
+    let amount = |of: fn(&billing::GetTenantResponse) -> i64| {
+        money.map(|money| usd(of(money))).unwrap_or_default()
+    };
     facts.row([
         access.name.clone(),
         access.status.clone(),
         yes(access.prepaid),
-        if access.strict_hold { "strict" } else { "estimate" }.to_owned(),
+        if access.strict_hold {
+            "strict"
+        } else {
+            "estimate"
+        }
+        .to_owned(),
         amount(|money| money.balance_nanos),
         amount(|money| money.held_nanos),
         amount(|money| money.overrun_nanos),
@@ -109,14 +137,24 @@ fn tables(
         screen.line(format_args!("limits: {}", limits_text(limits)))?;
     }
     screen.line("")?;
-    let budgets = money.map(|money| money.budgets.as_slice()).unwrap_or_default();
+    let budgets = money
+        .map(|money| money.budgets.as_slice())
+        .unwrap_or_default();
     screen.table(&budget_table(budgets), "no budgets")?;
     screen.line("")?;
     screen.table(&user_table(&access.users), "no users")
 }
 
 fn budget_table(budgets: &[BudgetState]) -> Table {
-    let mut table = Table::new(&["BUDGET OF", "WINDOW", "USD", "USED USD", "TOKENS", "USED TOKENS", "RESETS"]);
+    let mut table = Table::new(&[
+        "BUDGET OF",
+        "WINDOW",
+        "USD",
+        "USED USD",
+        "TOKENS",
+        "USED TOKENS",
+        "RESETS",
+    ]);
     for state in budgets {
         let budget = state.budget.clone().unwrap_or_default();
         let of = format!("{} {}", budget.subject_kind, budget.subject);
@@ -165,7 +203,9 @@ fn limits_text(limits: &Limits) -> String {
         ("at once", limits.concurrency),
         ("burst", limits.burst),
     ];
-    let parts = named.iter().filter_map(|(name, limit)| Some(format!("{} {name}", (*limit)?)));
+    let parts = named
+        .iter()
+        .filter_map(|(name, limit)| Some(format!("{} {name}", (*limit)?)));
     parts.collect::<Vec<_>>().join(", ")
 }
 

@@ -49,8 +49,19 @@ pub(super) async fn list(
 
 fn table(rows: &[UsageRow]) -> Table {
     let mut table = Table::new(&[
-        "CREATED", "TENANT", "KEY", "MODEL", "ACCOUNT", "STATUS", "ENDING", "IN", "CACHED", "OUT",
-        "CHARGE USD", "COST USD", "REQUEST",
+        "CREATED",
+        "TENANT",
+        "KEY",
+        "MODEL",
+        "ACCOUNT",
+        "STATUS",
+        "ENDING",
+        "IN",
+        "CACHED",
+        "OUT",
+        "CHARGE USD",
+        "COST USD",
+        "REQUEST",
     ]);
     for row in rows {
         let ending = if row.provisional {

@@ -12,20 +12,50 @@ async fn a_new_key_is_described_whole_and_its_secret_is_the_only_result() {
     let done = administer(
         &fake,
         &[
-            "keys", "create", "--tenant", "acme", "--name", "ci", "--group", "g", "--user", "ana@acme",
-            "--model", "m1", "--model", "m2", "--expires", "2027-12-31", "--allow-ip", "10.0.0.0/8",
-            "--concurrency", "4", "--tag", "team=a=b", "--cost-center", "cc", "--reject-unsupported",
-            "--reason", "for the pipeline",
+            "keys",
+            "create",
+            "--tenant",
+            "acme",
+            "--name",
+            "ci",
+            "--group",
+            "g",
+            "--user",
+            "ana@acme",
+            "--model",
+            "m1",
+            "--model",
+            "m2",
+            "--expires",
+            "2027-12-31",
+            "--allow-ip",
+            "10.0.0.0/8",
+            "--concurrency",
+            "4",
+            "--tag",
+            "team=a=b",
+            "--cost-center",
+            "cc",
+            "--reject-unsupported",
+            "--reason",
+            "for the pipeline",
         ],
     )
     .await;
     assert_eq!((done.exit, done.out.as_str()), (0, "sb-issued\n"));
-    assert!(done.err.contains("acme/ci") && !done.err.contains("sb-issued"), "{}", done.err);
+    assert!(
+        done.err.contains("acme/ci") && !done.err.contains("sb-issued"),
+        "{}",
+        done.err
+    );
     let request = fake.script().created.take().unwrap();
     assert_eq!(request.tenant, "acme");
     assert_eq!(request.actor.unwrap().reason, "for the pipeline");
     let key = request.key.unwrap();
-    assert_eq!((key.name.as_str(), key.group.as_str(), key.user.as_str()), ("ci", "g", "ana@acme"));
+    assert_eq!(
+        (key.name.as_str(), key.group.as_str(), key.user.as_str()),
+        ("ci", "g", "ana@acme")
+    );
     assert_eq!(key.models, ["m1", "m2"]);
     // The last day counts whole.
     assert_eq!(key.expires_at_ms, Some(1_830_297_600_000));
@@ -36,12 +66,20 @@ async fn a_new_key_is_described_whole_and_its_secret_is_the_only_result() {
     };
     assert_eq!(key.limits, Some(limits));
     assert_eq!(key.tags["team"], "a=b");
-    assert_eq!((key.cost_center.as_str(), key.reject_unsupported), ("cc", true));
+    assert_eq!(
+        (key.cost_center.as_str(), key.reject_unsupported),
+        ("cc", true)
+    );
 
-    let words = ["keys", "create", "--tenant", "acme", "--name", "x", "--group", "g", "--output", "json"];
+    let words = [
+        "keys", "create", "--tenant", "acme", "--name", "x", "--group", "g", "--output", "json",
+    ];
     let done = administer(&fake, &words).await;
     assert_eq!(done.json()["issued"]["secret"], json!("sb-issued"));
-    assert_eq!(fake.script().created.take().unwrap().key.unwrap().limits, None);
+    assert_eq!(
+        fake.script().created.take().unwrap().key.unwrap().limits,
+        None
+    );
 }
 
 #[tokio::test]
@@ -79,10 +117,18 @@ async fn a_top_up_is_exact_and_can_be_asked_for_again() {
     assert_eq!((done.exit, done.out.as_str()), (0, "balance: 7.5 USD\n"));
     let asked = fake.script().topped_up.take().unwrap();
     assert_eq!(asked.amount_nanos, -2_500_000_001);
-    assert!(asked.idempotency_key.starts_with("cli-"), "{}", asked.idempotency_key);
+    assert!(
+        asked.idempotency_key.starts_with("cli-"),
+        "{}",
+        asked.idempotency_key
+    );
 
     fake.script().failing = Some(("billing.top_up", Failure::new(Reason::Unavailable, "away")));
-    let done = administer(&fake, &["tenants", "topup", "acme", "1", "--idempotency-key", "mine"]).await;
+    let done = administer(
+        &fake,
+        &["tenants", "topup", "acme", "1", "--idempotency-key", "mine"],
+    )
+    .await;
     assert_eq!(done.exit, 3);
     assert!(done.err.contains("--idempotency-key mine"), "{}", done.err);
 }
@@ -93,7 +139,10 @@ async fn versions_and_cooldowns() {
     let done = administer(&fake, &["catalogue", "versions"]).await;
     assert!(done.out.contains("+ account a; ~ model m"), "{}", done.out);
     let done = administer(&fake, &["catalogue", "rollback", "2"]).await;
-    assert_eq!(done.out, "catalogue version 12 has what version 2 had; 1 changed\n");
+    assert_eq!(
+        done.out,
+        "catalogue version 12 has what version 2 had; 1 changed\n"
+    );
     let done = administer(&fake, &["cooldowns", "reset"]).await;
     assert_eq!(done.out, "5 lifted\n");
     let done = administer(&fake, &["cooldowns", "reset", "a", "--output", "json"]).await;
@@ -105,18 +154,37 @@ async fn versions_and_cooldowns() {
 #[tokio::test]
 async fn audit_rows_of_all_services_are_one_list_by_time() {
     let fake = Fake::default();
-    let done = administer(&fake, &["audit", "list", "--limit", "3", "--output", "json"]).await;
+    let done = administer(
+        &fake,
+        &["audit", "list", "--limit", "3", "--output", "json"],
+    )
+    .await;
     let shown = done.json();
     let rows: Vec<_> = shown["entries"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|entry| (entry["service"].as_str().unwrap(), entry["at_ms"].as_str().unwrap()))
+        .map(|entry| {
+            (
+                entry["service"].as_str().unwrap(),
+                entry["at_ms"].as_str().unwrap(),
+            )
+        })
         .collect();
-    assert_eq!(rows, [("scheduler", "3000"), ("auth", "2000"), ("billing", "1000")]);
+    assert_eq!(
+        rows,
+        [("scheduler", "3000"), ("auth", "2000"), ("billing", "1000")]
+    );
     let done = administer(&fake, &["audit", "list"]).await;
-    assert!(done.out.contains("key.create  first; second"), "{}", done.out);
-    fake.script().failing = Some(("scheduler.list_audit", Failure::new(Reason::Unavailable, "away")));
+    assert!(
+        done.out.contains("key.create  first; second"),
+        "{}",
+        done.out
+    );
+    fake.script().failing = Some((
+        "scheduler.list_audit",
+        Failure::new(Reason::Unavailable, "away"),
+    ));
     assert_eq!(administer(&fake, &["audit", "list"]).await.exit, 3);
 }
 

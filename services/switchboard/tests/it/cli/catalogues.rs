@@ -76,8 +76,16 @@ async fn a_dry_run_plans_everywhere_and_commits_nowhere() {
 3 to change; nothing was written; catalogue version is 3
 "
     );
-    assert!(fake.calls().iter().all(|call| call.contains(".plan")), "{:?}", fake.calls());
-    let done = administer(&fake, &["apply", "-f", &file, "--dry-run", "--output", "json"]).await;
+    assert!(
+        fake.calls().iter().all(|call| call.contains(".plan")),
+        "{:?}",
+        fake.calls()
+    );
+    let done = administer(
+        &fake,
+        &["apply", "-f", &file, "--dry-run", "--output", "json"],
+    )
+    .await;
     let shown = done.json();
     assert_eq!(shown["dry_run"], json!(true));
     assert_eq!(shown["catalogue_version"], json!("3"));
@@ -96,11 +104,26 @@ async fn an_apply_commits_in_order_and_shows_new_secrets_once() {
     }];
     let done = administer(&fake, &["apply", "-f", &file, "--reason", "launch"]).await;
     assert_eq!(done.exit, 0, "{}", done.err);
-    assert!(done.out.ends_with("3 changed; catalogue version 4\nkey acme/ci: sb-new   (shown once)\n"), "{}", done.out);
-    let commits: Vec<_> = fake.calls().into_iter().filter(|call| call.contains(".apply")).collect();
+    assert!(
+        done.out
+            .ends_with("3 changed; catalogue version 4\nkey acme/ci: sb-new   (shown once)\n"),
+        "{}",
+        done.out
+    );
+    let commits: Vec<_> = fake
+        .calls()
+        .into_iter()
+        .filter(|call| call.contains(".apply"))
+        .collect();
     assert_eq!(
         commits,
-        ["credentials.apply", "billing.apply_prices", "scheduler.apply", "auth.apply", "billing.apply_tenants"]
+        [
+            "credentials.apply",
+            "billing.apply_prices",
+            "scheduler.apply",
+            "auth.apply",
+            "billing.apply_tenants"
+        ]
     );
     assert_eq!(fake.script().actors, [format!("file:{file} (launch)")]);
 }
@@ -111,7 +134,10 @@ async fn a_failure_in_the_middle_names_what_was_applied_and_loses_no_secret() {
     let file = files.write("c.yaml", GOOD);
     {
         let mut script = fake.script();
-        script.failing = Some(("billing.apply_tenants", Failure::new(Reason::Conflict, "somebody else was first")));
+        script.failing = Some((
+            "billing.apply_tenants",
+            Failure::new(Reason::Conflict, "somebody else was first"),
+        ));
         script.issued = vec![IssuedKey {
             tenant: "acme".to_owned(),
             name: "ci".to_owned(),
@@ -140,25 +166,56 @@ async fn a_bad_catalogue_is_told_line_by_line_and_nobody_is_asked() {
     let file = files.write("bad.yaml", BAD);
     let done = administer(&fake, &["apply", "-f", &file]).await;
     assert_eq!((done.exit, done.out.as_str()), (1, ""));
-    assert!(done.err.contains(&format!("{file}:10:25: models[0].targets[0].account: ")), "{}", done.err);
-    assert!(done.err.contains(&format!("{file}:11:5: models[0].colour: ")), "{}", done.err);
+    assert!(
+        done.err
+            .contains(&format!("{file}:10:25: models[0].targets[0].account: ")),
+        "{}",
+        done.err
+    );
+    assert!(
+        done.err
+            .contains(&format!("{file}:11:5: models[0].colour: ")),
+        "{}",
+        done.err
+    );
     assert!(fake.calls().is_empty());
     // It is wrong before it matters that nobody can be reached.
-    let done = run(&["apply", "-f", &file, "--addr", "127.0.0.1:1", "--token", "t"]).await;
+    let done = run(&[
+        "apply",
+        "-f",
+        &file,
+        "--addr",
+        "127.0.0.1:1",
+        "--token",
+        "t",
+    ])
+    .await;
     assert_eq!(done.exit, 1, "{}", done.err);
 
-    let secret = GOOD.replacen("credential: none", "credential: file:/nonexistent/secret", 1);
+    let secret = GOOD.replacen(
+        "credential: none",
+        "credential: file:/nonexistent/secret",
+        1,
+    );
     let file = files.write("secret.yaml", &secret);
     let done = administer(&fake, &["apply", "-f", &file]).await;
     assert_eq!(done.exit, 1);
-    assert!(done.err.contains("accounts[0].credential: file /nonexistent/secret"), "{}", done.err);
+    assert!(
+        done.err
+            .contains("accounts[0].credential: file /nonexistent/secret"),
+        "{}",
+        done.err
+    );
 }
 
 #[tokio::test]
 async fn a_check_shows_settings_without_secrets_and_final_addresses() {
     let files = Files::new();
     let file = files.write("c.yaml", GOOD);
-    let settings = files.write("s.yaml", "database:\n  url: postgres://u:hunter2@db/x\nshutdown:\n  grace: 7s\n");
+    let settings = files.write(
+        "s.yaml",
+        "database:\n  url: postgres://u:hunter2@db/x\nshutdown:\n  grace: 7s\n",
+    );
     let done = run(&["config", "check", "-f", &file, "--settings", &settings]).await;
     assert_eq!(done.exit, 0, "{}", done.err);
     assert!(!done.out.contains("hunter2"));
@@ -171,10 +228,26 @@ async fn a_check_shows_settings_without_secrets_and_final_addresses() {
     ] {
         assert!(done.out.contains(part), "{part}\n{}", done.out);
     }
-    let done = run(&["config", "check", "-f", &file, "--settings", &settings, "--output", "json"]).await;
+    let done = run(&[
+        "config",
+        "check",
+        "-f",
+        &file,
+        "--settings",
+        &settings,
+        "--output",
+        "json",
+    ])
+    .await;
     let shown = done.json();
-    assert_eq!(shown["settings"]["database"]["url"], json!("postgres://***@db/x"));
-    assert_eq!(shown["upstreams"][0], json!({"account": "a", "dialect": "openai.chat", "url": "https://host.example/v1/chat/completions"}));
+    assert_eq!(
+        shown["settings"]["database"]["url"],
+        json!("postgres://***@db/x")
+    );
+    assert_eq!(
+        shown["upstreams"][0],
+        json!({"account": "a", "dialect": "openai.chat", "url": "https://host.example/v1/chat/completions"})
+    );
     assert_eq!(shown["errors"], json!([]));
 }
 
@@ -184,16 +257,31 @@ async fn a_check_of_what_is_wrong_says_where() {
     let file = files.write("bad.yaml", BAD);
     let done = run(&["config", "check", "-f", &file]).await;
     assert_eq!(done.exit, 1);
-    assert!(done.err.contains(&format!("{file}:10:25: ")), "{}", done.err);
+    assert!(
+        done.err.contains(&format!("{file}:10:25: ")),
+        "{}",
+        done.err
+    );
     let done = run(&["config", "check", "-f", &file, "--output", "json"]).await;
     let shown = done.json();
-    assert_eq!((done.exit, &shown["errors"][0]["line"], &shown["errors"][0]["column"]), (1, &json!(10), &json!(25)));
+    assert_eq!(
+        (
+            done.exit,
+            &shown["errors"][0]["line"],
+            &shown["errors"][0]["column"]
+        ),
+        (1, &json!(10), &json!(25))
+    );
     assert_eq!(shown["errors"][1]["path"], json!("models[0].colour"));
 
     let settings = files.write("s.yaml", "database:\n  ulr: x\n");
     let done = run(&["config", "check", "--settings", &settings]).await;
     assert_eq!(done.exit, 1);
-    assert!(done.err.contains("ulr") && done.err.contains("line 2"), "{}", done.err);
+    assert!(
+        done.err.contains("ulr") && done.err.contains("line 2"),
+        "{}",
+        done.err
+    );
     let done = run(&["config", "check", "--role", "scheduler"]).await;
     assert_eq!(done.exit, 1);
     assert!(done.err.contains("database.url"), "{}", done.err);
@@ -202,13 +290,25 @@ async fn a_check_of_what_is_wrong_says_where() {
 #[tokio::test]
 async fn a_construct_without_effect_is_a_warning_with_its_line() {
     let files = Files::new();
-    let text = GOOD.replacen("    credential: none\n", "    credential: none\n    proxy: http://proxy:3128\n", 1);
+    let text = GOOD.replacen(
+        "    credential: none\n",
+        "    credential: none\n    proxy: http://proxy:3128\n",
+        1,
+    );
     let file = files.write("w.yaml", &text);
     let done = run(&["config", "check", "-f", &file]).await;
     assert_eq!(done.exit, 0);
-    assert!(done.err.contains(&format!("warning: {file}:7:")), "{}", done.err);
+    assert!(
+        done.err.contains(&format!("warning: {file}:7:")),
+        "{}",
+        done.err
+    );
     let fake = Fake::default();
     let done = administer(&fake, &["apply", "-f", &file, "--dry-run"]).await;
     assert_eq!(done.exit, 0);
-    assert!(done.err.contains(&format!("warning: {file}:7:")), "{}", done.err);
+    assert!(
+        done.err.contains(&format!("warning: {file}:7:")),
+        "{}",
+        done.err
+    );
 }

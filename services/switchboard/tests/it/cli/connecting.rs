@@ -2,7 +2,10 @@
 
 use switchboard::data_dir::{DataDir, Endpoint};
 
-use super::{fake::{Fake, TOKEN}, run};
+use super::{
+    fake::{Fake, TOKEN},
+    run,
+};
 
 #[tokio::test]
 async fn over_a_socket_the_token_goes_along() {
@@ -10,7 +13,12 @@ async fn over_a_socket_the_token_goes_along() {
     // With and without the scheme.
     for addr in [address.clone(), format!("http://{address}")] {
         let done = run(&["keys", "list", "--addr", &addr, "--token", TOKEN]).await;
-        assert_eq!((done.exit, done.out.as_str()), (0, "no keys\n"), "{}", done.err);
+        assert_eq!(
+            (done.exit, done.out.as_str()),
+            (0, "no keys\n"),
+            "{}",
+            done.err
+        );
     }
 }
 
@@ -18,7 +26,15 @@ async fn over_a_socket_the_token_goes_along() {
 async fn a_wrong_token_is_refused_and_shown_nowhere() {
     let fake = Fake::default();
     let address = fake.listen().await.to_string();
-    let done = run(&["keys", "list", "--addr", &address, "--token", "sb-admin-wrong"]).await;
+    let done = run(&[
+        "keys",
+        "list",
+        "--addr",
+        &address,
+        "--token",
+        "sb-admin-wrong",
+    ])
+    .await;
     assert_eq!((done.exit, done.out.as_str()), (4, ""));
     assert_eq!(done.err, "error: invalid_api_key: this is no admin token\n");
     assert!(fake.calls().is_empty());
@@ -43,15 +59,28 @@ async fn what_makes_no_sense_is_usage() {
     for (words, told) in [
         (vec!["keys", "list", "--data-dir", missing], missing),
         (vec!["keys", "list", "--data-dir", empty], empty),
-        (vec!["keys", "list", "--addr", "https://h:1", "--token", "t"], "http://HOST:PORT"),
-        (vec!["keys", "list", "--addr", "http://", "--token", "t"], "http://HOST:PORT"),
-        (vec!["keys", "list", "--addr", "h:1", "--token", "a\nb"], "token"),
+        (
+            vec!["keys", "list", "--addr", "https://h:1", "--token", "t"],
+            "http://HOST:PORT",
+        ),
+        (
+            vec!["keys", "list", "--addr", "http://", "--token", "t"],
+            "http://HOST:PORT",
+        ),
+        (
+            vec!["keys", "list", "--addr", "h:1", "--token", "a\nb"],
+            "token",
+        ),
     ] {
         let done = run(&words).await;
         assert_eq!(done.exit, 2, "{words:?}: {}", done.err);
         assert!(done.err.contains(told), "{words:?}: {}", done.err);
     }
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "looking leaves nothing behind");
+    assert_eq!(
+        std::fs::read_dir(dir.path()).unwrap().count(),
+        0,
+        "looking leaves nothing behind"
+    );
 }
 
 #[tokio::test]
@@ -76,6 +105,11 @@ async fn a_running_data_directory_leads_to_its_program() {
     dir.publish(&endpoint).unwrap();
     // Another installation's token in the environment does not count here.
     let done = run(&["keys", "list", "--data-dir", path, "--token", "other"]).await;
-    assert_eq!((done.exit, done.out.as_str()), (0, "no keys\n"), "{}", done.err);
+    assert_eq!(
+        (done.exit, done.out.as_str()),
+        (0, "no keys\n"),
+        "{}",
+        done.err
+    );
     drop(lock);
 }

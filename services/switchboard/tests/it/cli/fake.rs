@@ -69,9 +69,18 @@ impl Fake {
     pub fn clients(&self) -> AdminClients {
         AdminClients::new(
             local(auth_server::AuthAdminServer::new(self.clone()), Role::Edge),
-            local(scheduler_server::SchedulerAdminServer::new(self.clone()), Role::Edge),
-            local(credentials_server::CredentialsAdminServer::new(self.clone()), Role::Edge),
-            local(billing_server::BillingAdminServer::new(self.clone()), Role::Edge),
+            local(
+                scheduler_server::SchedulerAdminServer::new(self.clone()),
+                Role::Edge,
+            ),
+            local(
+                credentials_server::CredentialsAdminServer::new(self.clone()),
+                Role::Edge,
+            ),
+            local(
+                billing_server::BillingAdminServer::new(self.clone()),
+                Role::Edge,
+            ),
         )
     }
 
@@ -87,10 +96,21 @@ impl Fake {
             }
         };
         let served = tonic::transport::Server::builder()
-            .add_service(auth_server::AuthAdminServer::with_interceptor(self.clone(), prove))
-            .add_service(scheduler_server::SchedulerAdminServer::with_interceptor(self.clone(), prove))
-            .add_service(credentials_server::CredentialsAdminServer::with_interceptor(self.clone(), prove))
-            .add_service(billing_server::BillingAdminServer::with_interceptor(self.clone(), prove))
+            .add_service(auth_server::AuthAdminServer::with_interceptor(
+                self.clone(),
+                prove,
+            ))
+            .add_service(scheduler_server::SchedulerAdminServer::with_interceptor(
+                self.clone(),
+                prove,
+            ))
+            .add_service(
+                credentials_server::CredentialsAdminServer::with_interceptor(self.clone(), prove),
+            )
+            .add_service(billing_server::BillingAdminServer::with_interceptor(
+                self.clone(),
+                prove,
+            ))
             .serve_with_incoming(TcpListenerStream::new(listener));
         #[expect(clippy::disallowed_methods, reason = "it ends with the test's runtime")]
         tokio::spawn(served);
@@ -138,7 +158,9 @@ impl auth_server::AuthAdmin for Fake {
     async fn apply(&self, request: Request<auth::ApplyRequest>) -> Answer<auth::ApplyResponse> {
         let mut script = self.called("auth.apply")?;
         let actor = request.into_inner().actor.unwrap();
-        script.actors.push(format!("{} ({})", actor.name, actor.reason));
+        script
+            .actors
+            .push(format!("{} ({})", actor.name, actor.reason));
         Ok(Response::new(auth::ApplyResponse {
             changes: vec![change("tenant", "acme", "add", "")],
             issued: script.issued.clone(),
@@ -169,7 +191,10 @@ impl auth_server::AuthAdmin for Fake {
     ) -> Answer<auth::ListKeysResponse> {
         let tenant = request.into_inner().tenant;
         let keys = self.called("auth.list_keys")?.keys.clone();
-        let keys = keys.into_iter().filter(|key| tenant.is_empty() || key.tenant == tenant).collect();
+        let keys = keys
+            .into_iter()
+            .filter(|key| tenant.is_empty() || key.tenant == tenant)
+            .collect();
         Ok(Response::new(auth::ListKeysResponse { keys }))
     }
 
@@ -192,9 +217,14 @@ impl auth_server::AuthAdmin for Fake {
     ) -> Answer<auth::GetTenantResponse> {
         let name = request.into_inner().name;
         let script = self.called("auth.get_tenant")?;
-        script.access.clone().filter(|access| access.name == name).map(Response::new).ok_or_else(|| {
-            Failure::new(Reason::NotFound, format!("there is no tenant `{name}`")).into()
-        })
+        script
+            .access
+            .clone()
+            .filter(|access| access.name == name)
+            .map(Response::new)
+            .ok_or_else(|| {
+                Failure::new(Reason::NotFound, format!("there is no tenant `{name}`")).into()
+            })
     }
 
     async fn list_audit(
@@ -366,7 +396,11 @@ impl scheduler_server::SchedulerAdmin for Fake {
         request: Request<scheduler::ResetCooldownsRequest>,
     ) -> Answer<scheduler::ResetCooldownsResponse> {
         drop(self.called("scheduler.reset_cooldowns")?);
-        let lifted = if request.into_inner().account.is_empty() { 5 } else { 1 };
+        let lifted = if request.into_inner().account.is_empty() {
+            5
+        } else {
+            1
+        };
         Ok(Response::new(scheduler::ResetCooldownsResponse { lifted }))
     }
 

@@ -15,13 +15,20 @@ fn help_is_a_result_and_shows_no_token() {
     let output = switchboard(&["usage", "list", "--help"]);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("SWITCHBOARD_TOKEN") && !text.contains("from-the-environment"), "{text}");
+    assert!(
+        text.contains("SWITCHBOARD_TOKEN") && !text.contains("from-the-environment"),
+        "{text}"
+    );
     assert!(output.stderr.is_empty());
 }
 
 #[test]
 fn a_wrong_command_line_is_exit_2_and_nothing_on_standard_output() {
-    for words in [vec!["frobnicate"], vec!["usage", "list", "--limit", "x"], vec![]] {
+    for words in [
+        vec!["frobnicate"],
+        vec!["usage", "list", "--limit", "x"],
+        vec![],
+    ] {
         let output = switchboard(&words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(output.stdout.is_empty(), "{words:?}");

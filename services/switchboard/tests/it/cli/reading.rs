@@ -50,21 +50,43 @@ fn with_rows() -> Fake {
 async fn usage_is_fetched_page_by_page_up_to_the_limit() {
     let ids = |done: &super::Done| -> Vec<String> {
         let rows = done.json()["rows"].as_array().unwrap().clone();
-        rows.iter().map(|row| row["request_id"].as_str().unwrap()[35..].to_owned()).collect()
+        rows.iter()
+            .map(|row| row["request_id"].as_str().unwrap()[35..].to_owned())
+            .collect()
     };
     let fake = with_rows();
     let done = administer(&fake, &["usage", "list", "--output", "json"]).await;
-    assert_eq!((done.exit, ids(&done)), (0, ["5", "4", "3", "2", "1"].map(str::to_owned).to_vec()));
-    let done = administer(&fake, &["usage", "list", "--limit", "3", "--output", "json"]).await;
+    assert_eq!(
+        (done.exit, ids(&done)),
+        (0, ["5", "4", "3", "2", "1"].map(str::to_owned).to_vec())
+    );
+    let done = administer(
+        &fake,
+        &["usage", "list", "--limit", "3", "--output", "json"],
+    )
+    .await;
     assert_eq!(ids(&done), ["5", "4", "3"]);
-    let words = ["usage", "list", "--tenant", "acme", "--before", "019ad1b2-0000-7000-8000-000000000004", "--output", "json"];
+    let words = [
+        "usage",
+        "list",
+        "--tenant",
+        "acme",
+        "--before",
+        "019ad1b2-0000-7000-8000-000000000004",
+        "--output",
+        "json",
+    ];
     assert_eq!(ids(&administer(&fake, &words).await), ["3", "2", "1"]);
 }
 
 #[tokio::test]
 async fn usage_for_people_has_exact_amounts_and_says_when_there_is_none() {
     let fake = with_rows();
-    let done = administer(&fake, &["usage", "list", "--tenant", "acme", "--limit", "3"]).await;
+    let done = administer(
+        &fake,
+        &["usage", "list", "--tenant", "acme", "--limit", "3"],
+    )
+    .await;
     assert_eq!(
         done.out,
         "\
@@ -89,7 +111,10 @@ async fn the_ledger_decides_the_exit_code() {
     };
     let done = administer(&fake, &["ledger", "verify"]).await;
     assert_eq!(done.exit, 0);
-    assert_eq!(done.out, "balanced: 3 settlements, 12 entries, 0 open holds, 0 dead letters\n");
+    assert_eq!(
+        done.out,
+        "balanced: 3 settlements, 12 entries, 0 open holds, 0 dead letters\n"
+    );
     {
         let mut script = fake.script();
         script.ledger.balanced = false;
@@ -97,7 +122,12 @@ async fn the_ledger_decides_the_exit_code() {
     }
     let done = administer(&fake, &["ledger", "verify"]).await;
     assert_eq!(done.exit, 1);
-    assert!(done.out.starts_with("tenant acme: balance is 3, entries add up to 4\nnot balanced: "), "{}", done.out);
+    assert!(
+        done.out
+            .starts_with("tenant acme: balance is 3, entries add up to 4\nnot balanced: "),
+        "{}",
+        done.out
+    );
     let done = administer(&fake, &["ledger", "verify", "--output", "json"]).await;
     assert_eq!(done.exit, 1);
     assert_eq!(done.json()["balanced"], json!(false));
@@ -120,7 +150,10 @@ async fn an_explanation_has_the_row_and_the_decision_as_objects() {
     assert_eq!(shown["row"]["charge_nanos"], json!("54399000"));
     assert_eq!(shown["row"]["reasoning_tokens"], json!(null));
     assert_eq!(shown["decision"]["catalogue_version"], json!("7"));
-    assert_eq!(shown["decision"]["targets"][0]["filters"][1], json!({"filter": "cooldown", "pass": false, "detail": "rests for 9 s"}));
+    assert_eq!(
+        shown["decision"]["targets"][0]["filters"][1],
+        json!({"filter": "cooldown", "pass": false, "detail": "rests for 9 s"})
+    );
     assert_eq!(shown["usage_raw"], json!(r#"{"prompt_tokens":12}"#));
 
     let done = administer(&fake, &["explain", "x"]).await;
@@ -164,7 +197,11 @@ async fn a_tenant_is_one_object_of_two_services_facts() {
         }),
     });
     let done = administer(&fake, &["tenants", "show", "acme", "--output", "json"]).await;
-    assert_eq!(done.json()["balance_nanos"], json!(null), "billing does not know it yet");
+    assert_eq!(
+        done.json()["balance_nanos"],
+        json!(null),
+        "billing does not know it yet"
+    );
     fake.script().money = Some(billing::GetTenantResponse {
         name: "acme".to_owned(),
         prepaid: true,
@@ -200,7 +237,15 @@ async fn a_tenant_is_one_object_of_two_services_facts() {
     assert_eq!(shown["budgets"][0]["budget"]["tokens"], json!(null));
     assert_eq!(shown["users"][0]["multiplier"], json!("1250000"));
     let done = administer(&fake, &["tenants", "show", "acme"]).await;
-    for part in ["-0.000000001", "2.5", "limits: 8 at once", "key ci", "ana@acme", "1.25", "1970-01-02T00:00:00Z"] {
+    for part in [
+        "-0.000000001",
+        "2.5",
+        "limits: 8 at once",
+        "key ci",
+        "ana@acme",
+        "1.25",
+        "1970-01-02T00:00:00Z",
+    ] {
         assert!(done.out.contains(part), "{part}\n{}", done.out);
     }
     let done = administer(&fake, &["tenants", "show", "nobody"]).await;

@@ -48,14 +48,53 @@ async fn is_administered_like_a_running_one() {
     let done = run(&["apply", "-f", file, "--data-dir", path]).await;
     assert!(done.out.starts_with("nothing to change; "), "{}", done.out);
 
-    let done = run(&["tenants", "show", "acme", "--data-dir", path, "--output", "json"]).await;
-    assert_eq!(done.json()["balance_nanos"], json!("10000000000"), "{}", done.err);
+    let done = run(&[
+        "tenants",
+        "show",
+        "acme",
+        "--data-dir",
+        path,
+        "--output",
+        "json",
+    ])
+    .await;
+    assert_eq!(
+        done.json()["balance_nanos"],
+        json!("10000000000"),
+        "{}",
+        done.err
+    );
     assert_eq!(done.json()["keys"], json!("1"));
-    let words = ["keys", "create", "--tenant", "acme", "--name", "two", "--group", "everyone", "--data-dir", path];
+    let words = [
+        "keys",
+        "create",
+        "--tenant",
+        "acme",
+        "--name",
+        "two",
+        "--group",
+        "everyone",
+        "--data-dir",
+        path,
+    ];
     let done = run(&words).await;
     assert_eq!(done.exit, 0, "{}", done.err);
-    let done = run(&["keys", "disable", "acme/two", "--data-dir", path, "--output", "json"]).await;
-    assert_eq!(done.json()["key"]["status"], json!("disabled"), "{}", done.err);
+    let done = run(&[
+        "keys",
+        "disable",
+        "acme/two",
+        "--data-dir",
+        path,
+        "--output",
+        "json",
+    ])
+    .await;
+    assert_eq!(
+        done.json()["key"]["status"],
+        json!("disabled"),
+        "{}",
+        done.err
+    );
     let done = run(&["usage", "list", "--data-dir", path, "--output", "json"]).await;
     assert_eq!(done.json(), json!({"rows": []}), "{}", done.err);
     let done = run(&["ledger", "verify", "--data-dir", path]).await;
