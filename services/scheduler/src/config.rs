@@ -10,6 +10,7 @@ use switchboard_common::feed::FeedConfig;
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// How its change feed is tailed, which bounds how late another process's version is seen.
+    #[serde(skip)]
     pub feed: FeedConfig,
     /// Requests that may wait in this process, all models together. `10000`.
     pub queue_total: usize,

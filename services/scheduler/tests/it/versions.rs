@@ -192,7 +192,11 @@ async fn watchers_of_every_process_see_each_new_version() {
         for node in &world.nodes {
             let mut scheduler = node.scheduler.clone();
             let watch = WatchCatalogueRequest { since: 0 };
-            streams.push(scheduler.watch_catalogue(watch).await.unwrap().into_inner());
+            let mut stream = scheduler.watch_catalogue(watch).await.unwrap().into_inner();
+            // Nothing was applied yet, which is an answer too: a forwarder is ready with an empty catalogue.
+            let empty = stream.next().await.unwrap().unwrap();
+            assert_eq!((empty.version, empty.models.len()), (0, 0));
+            streams.push(stream);
         }
         for (version, name) in [(1, "a"), (2, "b")] {
             world.nodes[0].apply(&served_by(name)).await;
