@@ -103,7 +103,7 @@ pub fn read_settings(file: Option<&Path>, flags: &[Override]) -> Result<Settings
 pub async fn run(args: ServeArgs, out: &mut (dyn Write + Send)) -> Result<ExitCode, Error> {
     let settings = read_settings(args.settings.as_deref(), &flags(&args))?;
     let telemetry = Telemetry::start(&settings.telemetry, "switchboard")?;
-    let served = serve(args, settings, out).await;
+    let served = Box::pin(serve(args, settings, out)).await;
     telemetry.flush(Duration::from_secs(3)).await;
     served
 }
@@ -130,7 +130,7 @@ async fn serve(
         dir.write_once("catalogue.sample.yaml", switchboard_catalogue::SAMPLE)?;
     }
     let mut stop = Signals::new()?;
-    let process = Process::start(settings, dir.clone(), &roles).await?;
+    let process = Box::pin(Process::start(settings, dir.clone(), &roles)).await?;
     if let Some(path) = &args.file {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Error::Catalogue(format!("{}: {error}", path.display())))?;
