@@ -40,6 +40,7 @@ pub struct Config {
     /// Tenants and groups whose latest change is remembered; beyond it all entries are read again.
     pub floors: usize,
     /// The change feed.
+    #[serde(skip)]
     pub feed: FeedConfig,
 }
 

@@ -55,6 +55,7 @@ pub struct Config {
     #[serde(with = "duration")]
     pub terms_grace: Duration,
     /// The change feed.
+    #[serde(skip)]
     pub feed: FeedConfig,
 }
 

@@ -18,6 +18,7 @@ pub struct Config {
     /// Generations of a credential that are kept, the current one included.
     pub generations: u32,
     /// The change feed.
+    #[serde(skip)]
     pub feed: FeedConfig,
 }
 

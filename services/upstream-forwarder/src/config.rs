@@ -61,7 +61,7 @@ pub struct Config {
     #[serde(with = "duration")]
     pub progress: Duration,
     /// How often leases are renewed (FLOW-3).
-    #[serde(with = "duration")]
+    #[serde(skip)]
     pub lease_renew: Duration,
     /// Settlements and releases kept in memory until they are acknowledged; further settlements are in the journal alone.
     pub pending: usize,
@@ -85,6 +85,7 @@ pub struct Config {
     /// The journal.
     pub journal: JournalConfig,
     /// How other services' change feeds are followed.
+    #[serde(skip)]
     pub feed: FeedConfig,
 }
 

@@ -7,3 +7,5 @@
 )]
 
 mod cli;
+
+mod reference;
