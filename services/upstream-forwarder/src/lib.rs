@@ -11,10 +11,6 @@
 //! - every queue, buffer, cache, body and retry is bounded by [`Config`].
 //!
 //! It refuses what cannot be settled: without a journal that can be written there are no new requests.
-#![cfg_attr(
-    test,
-    expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")
-)]
 
 mod asked;
 mod caller;

@@ -143,11 +143,13 @@ impl Principals {
         if self.0.unknown.contains_key(&digest) {
             return Err(unknown());
         }
-        let found = self
-            .0
-            .fresh
-            .try_get_with(digest, self.look_up(digest, text));
-        match found.await {
+        // Rare, and large.
+        Box::pin(self.ask(digest, text)).await
+    }
+
+    async fn ask(&self, digest: Digest, text: &str) -> Result<Arc<Caller>, Failure> {
+        let look_up = self.look_up(digest, text);
+        match self.0.fresh.try_get_with(digest, look_up).await {
             Ok(entry) => Ok(entry.caller),
             Err(failure) => self.fall_back(digest, &failure).await,
         }

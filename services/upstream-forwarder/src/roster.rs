@@ -253,11 +253,14 @@ impl Roster {
     fn touches(&self, journal: &Journal) -> Vec<Money> {
         let touch = |live: Arc<Live>| {
             let (mut held_nanos, mut held_tokens, mut tenant) = (0, 0, String::new());
+            let mut held = false;
             let draft = live.note(journal, |story| {
+                held = story.held;
                 (held_nanos, held_tokens) = (story.held_nanos, story.held_tokens);
                 tenant.clone_from(&story.party.tenant);
             })?;
-            (held_nanos > 0 || held_tokens > 0).then(|| {
+            // A hold of nothing counts, too (a postpaid tenant without budgets): billing settles from its draft.
+            held.then(|| {
                 Money::Touch(Box::new(Touch {
                     request_id: draft.request_id.clone(),
                     tenant,

@@ -108,6 +108,16 @@ impl Vault {
         if let Some(newer) = known.filter(|secret| secret.generation > stale) {
             return Ok(newer);
         }
+        // Rare, and large.
+        Box::pin(self.renew(account, stale, clock)).await
+    }
+
+    async fn renew(
+        &self,
+        account: &str,
+        stale: u64,
+        clock: &SharedClock,
+    ) -> Result<Arc<Secret>, Failure> {
         self.cache.invalidate(account).await;
         let read = self.read(account, stale, clock);
         let read = self.cache.try_get_with_by_ref(account, read).await;

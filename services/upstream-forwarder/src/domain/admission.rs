@@ -187,7 +187,8 @@ mod tests {
     #[test]
     fn each_check_refuses_with_its_own_reason_and_the_first_one_that_fails_wins() {
         let off = Status::Disabled as i32;
-        let spoil: [(fn(&mut Principal), Reason); 6] = [
+        type Spoil = (fn(&mut Principal), Reason);
+        let spoil: [Spoil; 6] = [
             (|p| p.expires_at_ms = Some(1_000), Reason::KeyExpired),
             (
                 |p| p.key_status = Status::Disabled as i32,

@@ -28,6 +28,8 @@ pub(crate) struct Story {
     pub(crate) abandoned_free: bool,
     /// Text bytes of the request, from which input is estimated where it cannot be counted.
     pub(crate) input_bytes: u64,
+    /// Billing has a hold for it.
+    pub(crate) held: bool,
     pub(crate) held_nanos: i64,
     pub(crate) held_tokens: i64,
     /// 0: none.

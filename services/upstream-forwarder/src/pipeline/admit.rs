@@ -65,7 +65,7 @@ pub(crate) enum Body {
 /// What admission gives.
 pub(crate) enum Admitted {
     /// A request that goes on.
-    Request(Request),
+    Request(Arc<Request>),
     /// Nothing is left to do: a list of models.
     Answered(End),
 }
@@ -131,7 +131,7 @@ pub(super) async fn admit(
     };
     conductor.retries.request(conductor.clock.now_us());
     request.set_the_clock(conductor, caller);
-    Ok(Admitted::Request(request))
+    Ok(Admitted::Request(Arc::new(request)))
 }
 
 impl Conductor {

@@ -146,23 +146,24 @@ pub(crate) async fn run(conductor: Arc<Conductor>, call: Call, mut caller: Calle
         Err(_) => course.give_up(&caller),
     };
     let span = info_span!(target: "trace", "settle");
-    settle(&conductor, course, end, &caller)
+    Box::pin(settle(&conductor, course, end, &caller))
         .instrument(span)
         .await;
 }
 
-/// The regular way. Errors are told to the caller by who called this.
+/// The regular way. Errors are told to the caller by who called this. Stages that are over early are boxed: a stream lives
+/// long, and its task keeps the room of the largest stage.
 async fn conduct(
     conductor: &Arc<Conductor>,
     call: Call,
     course: &mut Course,
     caller: &mut Caller,
 ) -> Result<End, Ended> {
-    let request = match admit::admit(conductor, call, caller).await? {
+    let request = match Box::pin(admit::admit(conductor, call, caller)).await? {
         Admitted::Answered(end) => return Ok(end),
         Admitted::Request(request) => course.begin(request),
     };
-    select::select(conductor, &request, course, caller).await?;
+    Box::pin(select::select(conductor, &request, course, caller)).await?;
     loop {
         let span = course.attempt_span();
         match attempt(conductor, &request, course, caller)
@@ -171,7 +172,7 @@ async fn conduct(
         {
             Attempted::Ended(end) => return Ok(end),
             Attempted::Failed(fault) => {
-                advance::advance(conductor, &request, course, caller, fault).await?;
+                Box::pin(advance::advance(conductor, &request, course, caller, fault)).await?;
             }
         }
     }
@@ -191,14 +192,21 @@ async fn attempt(
             Ok(secret) => secret,
             Err(fault) => return Ok(Attempted::Failed(fault)),
         };
-        let relayed =
-            match send::send(conductor, request, course, caller, secret.as_deref()).await? {
-                Ok(answer) => {
-                    let secret = secret.as_deref();
-                    relay::relay(conductor, request, course, caller, answer, secret).await?
-                }
-                Err(fault) => Relayed::Failed(fault),
-            };
+        let relayed = match Box::pin(send::send(
+            conductor,
+            request,
+            course,
+            caller,
+            secret.as_deref(),
+        ))
+        .await?
+        {
+            Ok(answer) => {
+                let secret = secret.as_deref();
+                relay::relay(conductor, request, course, caller, answer, secret).await?
+            }
+            Err(fault) => Relayed::Failed(fault),
+        };
         course.attempt_ended(&relayed);
         match (relayed, secret) {
             (Relayed::Served(end) | Relayed::Refused(_, end), _) => {
@@ -238,8 +246,7 @@ impl Course {
         }
     }
 
-    fn begin(&mut self, request: Request) -> Arc<Request> {
-        let request = Arc::new(request);
+    fn begin(&mut self, request: Arc<Request>) -> Arc<Request> {
         self.request = Some(Arc::clone(&request));
         self.live.story(|story| request.introduce(story));
         Span::current()
@@ -403,3 +410,19 @@ impl Conductor {
 
 /// A body without an answer's text.
 const NOTHING: Bytes = Bytes::new();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<A, B, C, D, F>(_: fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// PERF-3: a task lives as long as its stream.
+    #[test]
+    fn the_task_of_a_request_is_small() {
+        let size = size_of_future(run);
+        assert!(size <= 8 << 10, "{size} bytes");
+    }
+}

@@ -30,11 +30,7 @@ pub(super) async fn select(
     let (hold, lease) = caller.attend(both(reserve, acquire)).await?;
     let hold = hold?;
     let lease = lease.unwrap_or_else(|| Err(Failure::internal()))?;
-    course.take(
-        hold.as_ref(),
-        lease,
-        conductor.clock.now_us() - request.call.arrived_us,
-    )?;
+    course.take(hold.as_ref(), lease)?;
     if request.asked.stream() {
         let empty = http::HeaderMap::new();
         caller.set_head(head::of_stream(
@@ -160,7 +156,7 @@ where
     let mut left = tries;
     loop {
         left -= 1;
-        match call().await {
+        match Box::pin(call()).await {
             Ok(answer) => return Ok(answer.into_inner()),
             Err(status) if left > 0 && line_broke(&status) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -191,6 +187,7 @@ impl Course {
         self.rate_limits = lease.rate_limits;
         self.live.set_lease(lease.lease);
         self.live.story(|story| {
+            story.held = hold.is_some();
             story.held_nanos = hold.map_or(0, |hold| hold.held_nanos);
             story.held_tokens = hold.map_or(0, |hold| hold.held_tokens);
             story.output_cap = hold.and_then(|hold| hold.output_cap).unwrap_or(0);
