@@ -31,6 +31,8 @@ const MANY: usize = 16;
 const PACED: usize = 200;
 /// Settlements go on for a moment after the last answer; their CPU belongs to the slice.
 const AFTERMATH: Duration = Duration::from_millis(150);
+/// Length of a slice that is profiled.
+const PROFILED: Duration = Duration::from_secs(3);
 /// Requests before anything is measured.
 const WARM_UP: usize = 100;
 
@@ -452,8 +454,11 @@ impl<'a> Bench<'a> {
             .zip(&stores_used_then)
             .map(part)
             .collect();
-        let cpu =
-            |parts: &[ProcessTaken]| parts.iter().map(|part| part.user_us + part.system_us).sum();
+        let cpu = |parts: &[ProcessTaken]| {
+            // Not `sum`: that of nothing is -0.
+            let of = parts.iter().map(|part| part.user_us + part.system_us);
+            of.fold(0.0, std::ops::Add::add)
+        };
         let taken = Taken {
             answers: seen.right,
             answers_per_second: seen.right as f64 / took.as_secs_f64(),
@@ -510,7 +515,7 @@ impl<'a> Bench<'a> {
                 .map(Child::pid)
                 .collect();
             let recording = profile::Recording::start(directory.path(), &pids);
-            self.load(index, slice, Until::Elapsed(self.slice))?;
+            self.load(index, slice, Until::Elapsed(PROFILED))?;
             profiles.push(profile::Profile {
                 kind,
                 slice,

@@ -179,14 +179,19 @@ impl Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} rounds of {:.1} s a slice, interleaved; medians; every answer compared to the byte{}",
+            "{} rounds of {:.1} s a slice, interleaved; medians; every answer compared to the byte{}{}",
             self.rounds,
             self.slice.as_secs_f64(),
             if self.quick {
                 "; --quick: not for the record"
             } else {
                 ""
-            }
+            },
+            if cfg!(debug_assertions) {
+                "; a debug build: its figures mean nothing"
+            } else {
+                ""
+            },
         )?;
         for (kind, verified) in &self.verified {
             writeln!(
@@ -276,7 +281,7 @@ fn paced(f: &mut fmt::Formatter<'_>, all: &BTreeMap<Kind, Taken>) -> fmt::Result
 
 fn times(figure: f64, of: Option<f64>) -> String {
     match of {
-        Some(of) if of > 0.0 => format!("{:.2}", figure / of),
+        Some(of) if of > 0.0 && figure > 0.0 => format!("{:.2}", figure / of),
         _ => "-".to_owned(),
     }
 }

@@ -191,8 +191,8 @@ impl Ground {
         }
         let edge = processes.last().context("no role was started")?;
         let addr = address(edge.field("http")?)?;
-        let token = std::fs::read_to_string(self.directory.join("split-edge/admin.token"))
-            .context("the edge's admin token")?;
+        let token = std::fs::read_to_string(self.directory.join("split-auth/admin.token"))
+            .context("auth's admin token")?;
         let admin = Admin {
             program: program.clone(),
             place: vec!["--addr".to_owned(), format!("http://{addr}")],
