@@ -59,7 +59,9 @@ async fn what_was_not_acknowledged_comes_back_and_open_requests_are_lost_for_goo
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), shown).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(30), shown)
+        .await
+        .unwrap();
     journal.close().await;
     assert!(
         lifecycle

@@ -242,7 +242,7 @@ async fn a_panic_is_an_error_a_settlement_and_a_release() {
         let gate = Gate::new();
         let script = Script::say(["hello ", "world"]);
         rig.upstream.push(if stream {
-            script.gate_after(deltas, &gate)
+            script.gate_after(deltas, &gate).reset_after(deltas)
         } else {
             script.gate(&gate)
         });

@@ -85,28 +85,19 @@ async fn a_running_request_shows_signs_of_life() {
 #[test]
 fn a_killed_forwarder_settles_from_its_journal_when_it_is_back() {
     let directory = Arc::new(TempDir::new().unwrap());
+    // The upstream outlives the forwarder.
+    let outside = tokio::runtime::Runtime::new().unwrap();
+    let upstream = outside.block_on(FakeUpstream::start()).unwrap();
     let first = tokio::runtime::Runtime::new().unwrap();
     let kept = Arc::clone(&directory);
-    let (id, done) = first.block_on(async {
-        let rig = Rig::start().await;
-        let Rig {
-            upstream,
-            world,
-            lifecycle,
-            ..
-        } = rig;
-        assert!(
-            lifecycle
-                .shutdown(Duration::from_secs(30), Duration::ZERO)
-                .await
-        );
-        let rig = Rig::join(config(), upstream, world, kept).await;
-        rig.world.change(|state| state.billing_down = true);
-        rig.world.change(|state| {
+    let (id, done, _upstream) = first.block_on(async {
+        let trusting = |state: &mut State| {
             for principal in state.principals.values_mut() {
                 principal.serve_without_billing = true;
             }
-        });
+        };
+        let rig = Rig::on(upstream, config(), trusting, kept).await;
+        rig.world.change(|state| state.billing_down = true);
         // One is settled, but billing does not have it.
         let done = rig.chat(&chat(false)).await.id;
         // One is in mid-stream.
@@ -141,7 +132,7 @@ fn a_killed_forwarder_settles_from_its_journal_when_it_is_back() {
             .await
             .unwrap();
         std::mem::forget(answers);
-        (id, done)
+        (id, done, rig.upstream)
     });
     // No task runs on: nothing more is said by this process.
     first.shutdown_timeout(Duration::from_secs(30));

@@ -188,6 +188,17 @@ impl Rig {
 
     pub async fn with(config: Config, change: impl FnOnce(&mut State)) -> Self {
         let upstream = FakeUpstream::start().await.unwrap();
+        let directory = Arc::new(TempDir::new().unwrap());
+        Self::on(upstream, config, change, directory).await
+    }
+
+    /// A forwarder and its peers before an upstream that is there already.
+    pub async fn on(
+        upstream: FakeUpstream,
+        config: Config,
+        change: impl FnOnce(&mut State),
+        directory: Arc<TempDir>,
+    ) -> Self {
         let catalogue = CatalogueSnapshot {
             version: 3,
             models: vec![model("text"), model("embed"), model("other")],
@@ -215,7 +226,6 @@ impl Rig {
         }
         change(&mut state);
         let world = World::new(catalogue, state);
-        let directory = Arc::new(TempDir::new().unwrap());
         Self::join(config, upstream, world, directory).await
     }
 
