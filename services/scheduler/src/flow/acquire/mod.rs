@@ -4,6 +4,9 @@
 //! what it took and waits in line; each time it is its turn it makes a whole pass again. Dropping the call at any point releases
 //! what was taken.
 
+mod answer;
+mod read;
+
 use std::{str::FromStr as _, sync::Arc, time::Duration};
 
 use rand::{SeedableRng as _, rngs::SmallRng};
@@ -12,10 +15,8 @@ use switchboard_common::{
     ids::{GroupName, ModelName, RequestId},
 };
 use switchboard_proto::{
-    common::v1::{Dialect, Limits},
-    scheduler::v1::{
-        AcquireRequest, AcquireResponse, Candidate, CredentialHeader, RateLimitState, Renewal,
-    },
+    common::v1::Dialect,
+    scheduler::v1::{AcquireRequest, AcquireResponse},
 };
 use switchboard_state::admission::{
     AccountGrant, AccountTake, BucketState, Correction, LimitKind, Pool, Release, TenantGrant,
@@ -27,18 +28,16 @@ use super::{
     core::Core,
     refusal,
     room::{Crowded, Line, Ticket, Turn, Waiter},
-    table::{Asking, Claim, Held},
+    table::{Asking, Claim},
     undo::Undo,
 };
 use crate::{
     Error,
     domain::{
         choice::{Choice, choose},
-        compile::capability,
-        decision,
         filter::{Ask, Membership},
-        limits::{Ceilings, Label, Level, Needs, group_user},
-        supply::{Account, Capabilities, Model, QueueRule, Supply, Target, upstream_dialect},
+        limits::{Label, Level, Needs},
+        supply::{Account, Capabilities, Model, QueueRule, Supply},
     },
 };
 
@@ -120,86 +119,7 @@ impl Core {
     }
 }
 
-impl<'a> Call<'a> {
-    fn read(
-        core: &'a Core,
-        asked: &'a AcquireRequest,
-        request: RequestId,
-        supply: &'a Supply,
-        model: &'a Model,
-    ) -> Result<Self, Failure> {
-        let demand = asked
-            .demand
-            .as_ref()
-            .filter(|demand| !demand.tenant.is_empty())
-            .ok_or_else(|| refusal::invalid("demand.tenant", "the tenant's name"))?;
-        let dialect = Dialect::try_from(asked.dialect)
-            .ok()
-            .filter(|dialect| *dialect != Dialect::Unspecified)
-            .ok_or_else(|| refusal::invalid("dialect", "the caller's dialect"))?;
-        let mut needs = Capabilities::default();
-        for word in &asked.capabilities {
-            let known = word
-                .parse()
-                .map_err(|_| refusal::invalid("capabilities", "words such as `tools`, `vision`"))?;
-            needs = Capabilities(needs.0 | capability(known).0);
-        }
-        let membership = match supply.groups.get(demand.group.as_str()) {
-            Some(group) => Membership::Of(group),
-            None if demand.group.is_empty() => Membership::All,
-            None => Membership::Unknown(&demand.group),
-        };
-        let tokens = asked.estimated_tokens;
-        let mut own = Needs::default();
-        for (level, id, limits) in [
-            (Level::Tenant, "", &demand.tenant_limits),
-            (Level::User, demand.user.as_str(), &demand.user_limits),
-            (Level::Key, demand.key_id.as_str(), &demand.key_limits),
-            (Level::Group, demand.group.as_str(), &demand.group_limits),
-        ] {
-            if let Some(limits) = limits {
-                own.add(level, id, &ceilings(limits), tokens);
-            }
-        }
-        if let Some(limits) = &demand.group_user_limits {
-            let id = group_user(&demand.group, &demand.user, &demand.key_id);
-            own.add(Level::GroupUser, &id, &ceilings(limits), tokens);
-        }
-        let mut of_model = Needs::default();
-        of_model.add(Level::Model, "", &model.limits, tokens);
-        Ok(Self {
-            core,
-            asked,
-            request,
-            supply,
-            model,
-            membership,
-            public_model: asked.public_model.as_str().into(),
-            group: demand.group.as_str().into(),
-            dialect,
-            needs,
-            tenant: TenantTake {
-                tenant: demand.tenant.as_str().into(),
-                request,
-                slots: own.slots,
-                buckets: own.buckets,
-                ttl: core.lease_ttl,
-            },
-            levels: own.slot_levels,
-            labels: own.labels,
-            model_take: model.limits.any().then(|| AccountTake {
-                account: Pool::Model(model.name.clone()),
-                request,
-                attempt: FIRST,
-                limit: model.limits.concurrency,
-                buckets: of_model.buckets,
-                newcomer: false,
-                ttl: core.lease_ttl,
-            }),
-            model_labels: of_model.labels,
-        })
-    }
-
+impl Call<'_> {
     async fn ask(&self, asking: Asking<'_>) -> Result<AcquireResponse, Failure> {
         let began_us = self.core.clock.now_us();
         let mut undo = Undo::new(self.core);
@@ -548,145 +468,6 @@ impl<'a> Call<'a> {
         undo.releases.clear();
         Ok(())
     }
-
-    fn held(&self, granted: &Granted<'_>) -> Held {
-        let target = granted.target();
-        let demand = self.asked.demand.as_ref();
-        let text = |field: fn(&switchboard_proto::scheduler::v1::Demand) -> &String| {
-            demand.map(field).cloned().unwrap_or_default()
-        };
-        let has = |level| self.levels.contains(&level);
-        Held {
-            lease: Renewal {
-                account: target.map_or_else(String::new, |t| t.account.name.to_string()),
-                attempt: FIRST,
-                user: text(|demand| &demand.user),
-                key_id: text(|demand| &demand.key_id),
-                group: text(|demand| &demand.group),
-                tenant_slot: has(Level::Tenant),
-                user_slot: has(Level::User),
-                key_slot: has(Level::Key),
-                group_user_slot: has(Level::GroupUser),
-                group_slot: has(Level::Group),
-                account_slot: true,
-                model: match &self.model_take {
-                    Some(_) => self.model.name.to_string(),
-                    None => String::new(),
-                },
-            },
-            upstream_model: target
-                .map(|t| t.upstream_model(&self.asked.public_model).to_owned())
-                .unwrap_or_default(),
-            tokens: self.asked.estimated_tokens,
-            known: target.map(|t| Arc::clone(&t.account.known)),
-            ends_ms: self.core.lease_end_ms(),
-        }
-    }
-
-    fn respond(&self, granted: &Granted<'_>, lease: Renewal, queued_us: u64) -> AcquireResponse {
-        let own = self.labels.iter().zip(&granted.buckets);
-        let of_model = self.model_labels.iter().zip(&granted.model_buckets);
-        let (candidates, place) = self.candidates(&granted.choice, granted.place);
-        AcquireResponse {
-            granted: place,
-            candidates,
-            rate_limits: own.chain(of_model).map(rate_limit).collect(),
-            decision: None,
-            queued_us,
-            lease_ttl_ms: u64::try_from(self.core.lease_ttl.as_millis()).unwrap_or(u64::MAX),
-            lease: Some(lease),
-            decision_json: decision::json(
-                self.supply.version,
-                &granted.choice,
-                &granted.ask,
-                &self.asked.public_model,
-                queued_us / 1_000,
-            ),
-        }
-    }
-
-    /// The answer to a request that holds already: the same lease.
-    fn again(&self, held: &Held) -> AcquireResponse {
-        let (ask, mut choice) = self.choose(0);
-        let same = |target: &Target| {
-            target.account.name.as_str() == held.lease.account
-                && target.upstream_model(&self.asked.public_model) == held.upstream_model
-        };
-        let index = choice.considered.iter().position(|one| same(one.target));
-        let place = match (
-            index,
-            index.and_then(|i| choice.order.iter().position(|o| *o == i)),
-        ) {
-            (_, Some(place)) => place,
-            (Some(index), None) => {
-                choice.order.insert(0, index);
-                0
-            }
-            (None, None) => 0,
-        };
-        let granted = Granted {
-            choice,
-            ask,
-            place,
-            buckets: Vec::new(),
-            model_buckets: Vec::new(),
-        };
-        self.respond(&granted, held.lease.clone(), 0)
-    }
-
-    /// The candidates in order, as many as are told, and the place of the granted one among them.
-    fn candidates(&self, choice: &Choice<'_>, granted: usize) -> (Vec<Candidate>, u32) {
-        let most = self.core.config.candidates;
-        let (mut told, mut place): (Vec<usize>, usize) =
-            (choice.order.iter().copied().take(most).collect(), granted);
-        if granted >= most
-            && let (Some(index), Some(last)) = (choice.order.get(granted), told.last_mut())
-        {
-            *last = *index;
-            place = most - 1;
-        }
-        let candidates = told
-            .into_iter()
-            .filter_map(|index| choice.considered.get(index))
-            .map(|one| self.candidate(one.target, one.cost.map_or(0, |cost| cost.version)))
-            .collect();
-        (candidates, u32::try_from(place).unwrap_or(0))
-    }
-
-    fn candidate(&self, target: &Target, cost_version: u64) -> Candidate {
-        let account = &*target.account;
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let dialect = upstream_dialect(self.dialect, account.dialects).unwrap_or(self.dialect);
-        let timeouts = &self.model.timeouts;
-        Candidate {
-            account: account.name.to_string(),
-            upstream_model: target.upstream_model(&self.asked.public_model).to_owned(),
-            dialect: dialect as i32,
-            provider: account.provider.to_owned(),
-            url: account.urls.get(&dialect).cloned().unwrap_or_default(),
-            allow_private_address: account.allow_private_address,
-            credential: account
-                .credential
-                .as_ref()
-                .map(|(name, format)| CredentialHeader {
-                    name: name.clone(),
-                    format: format.clone(),
-                }),
-            connect_timeout_ms: millis(timeouts.connect),
-            first_byte_timeout_ms: millis(timeouts.first_byte),
-            idle_timeout_ms: millis(timeouts.idle),
-            cost_version,
-            tier: target.tier,
-            cooldown_max_ms: millis(account.cooldown_max),
-        }
-    }
-}
-
-impl Granted<'_> {
-    fn target(&self) -> Option<&Target> {
-        let index = self.choice.order.get(self.place)?;
-        self.choice.considered.get(*index).map(|one| one.target)
-    }
 }
 
 impl Core {
@@ -719,25 +500,5 @@ impl Core {
     pub fn lease_end_ms(&self) -> i64 {
         let ttl = i64::try_from(self.lease_ttl.as_millis()).unwrap_or(i64::MAX);
         self.clock.now_ms().saturating_add(ttl)
-    }
-}
-
-fn rate_limit((label, state): (&Label, &BucketState)) -> RateLimitState {
-    RateLimitState {
-        unit: label.rate.unit().to_owned(),
-        level: label.level.name().to_owned(),
-        limit: label.limit,
-        remaining: state.remaining,
-        reset_ms: state.reset_ms,
-    }
-}
-
-fn ceilings(limits: &Limits) -> Ceilings {
-    Ceilings {
-        requests_per_second: limits.requests_per_second,
-        requests_per_minute: limits.requests_per_minute,
-        tokens_per_minute: limits.tokens_per_minute,
-        concurrency: limits.concurrency,
-        burst: limits.burst,
     }
 }
