@@ -1,7 +1,6 @@
 //! Tests of the program: its command line against admin services that are scripted, and against its own.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     reason = "tests fail by panicking"
 )]
@@ -9,3 +8,4 @@
 mod cli;
 
 mod reference;
+mod metrics;
