@@ -35,7 +35,7 @@ mod view;
 pub use admin::Applied;
 pub use build::Builder;
 pub use grpc::GrpcCaller;
-pub use program::Program;
+pub use program::{Program, binary};
 pub use view::Tenant;
 
 /// How long a condition is waited for.
@@ -215,6 +215,12 @@ impl Stack {
         admin::clients(self.edges()[0], &self.admin_token)
     }
 
+    /// The transport of [`admin`](Self::admin).
+    #[must_use]
+    pub fn admin_rpc(&self) -> switchboard_common::grpc::Rpc {
+        admin::rpc(&format!("http://{}", self.edges()[0]), &self.admin_token)
+    }
+
     /// Applies a catalogue through an edge.
     ///
     /// # Panics
@@ -262,11 +268,7 @@ impl Stack {
 ///
 /// # Panics
 /// It does not within [`PATIENCE`]; `what` says what was waited for.
-pub async fn eventually<F, C>(what: &str, mut condition: C)
-where
-    C: FnMut() -> F,
-    F: Future<Output = bool>,
-{
+pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let holds = async {
         while !condition().await {
             tokio::time::sleep(Duration::from_millis(10)).await;

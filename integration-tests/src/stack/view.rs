@@ -138,6 +138,18 @@ impl Stack {
         all
     }
 
+    /// Waits until so many running requests have written their progress into the forwarders' journals again.
+    ///
+    /// # Panics
+    /// They do not.
+    pub async fn progress_written(&self, requests: u64) {
+        /// No line of progress is shorter.
+        const LINE: u64 = 200;
+        let size = async || self.metric(Role::Forwarder, "switchboard_journal_size_bytes").await;
+        let before = size().await;
+        super::eventually("progress is written", async || size().await >= before + requests * LINE).await;
+    }
+
     /// The state store, where there is a way to it.
     #[must_use]
     pub fn state(&self) -> Option<&State> {

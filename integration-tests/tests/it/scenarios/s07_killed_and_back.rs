@@ -1,0 +1,141 @@
+//! Programs killed and started again: nothing is lost and nothing is billed twice.
+
+use std::process::Command;
+use std::time::Duration;
+
+use fake_upstream::{Gate, Script};
+use serde_json::json;
+use switchboard_common::grpc::Role;
+use switchboard_integration_tests::caller::streamed;
+use switchboard_integration_tests::setup::Setup;
+use switchboard_integration_tests::stack::{Builder, binary, eventually};
+use tokio::task::JoinSet;
+
+mod billing {
+    scenarios! { [processes] {
+        a_killed_billing_loses_nothing_and_bills_nothing_twice,
+    } }
+    use super::a_killed_billing_loses_nothing_and_bills_nothing_twice;
+}
+
+mod program {
+    scenarios! { [embedded] {
+        the_killed_program_bills_its_five_open_streams_once_from_its_journal,
+    } }
+    use super::the_killed_program_bills_its_five_open_streams_once_from_its_journal;
+}
+
+async fn a_killed_billing_loses_nothing_and_bills_nothing_twice(builder: Builder) {
+    let setup = Setup::simple().tenant("acme", "balance: 100.00");
+    let mut stack = builder.setup(setup).start().await;
+    let gate = Gate::new();
+    stack.upstream.default(Script::tokens(4).prompt_tokens(10).gate_after(2, &gate));
+    let caller = stack.caller("k");
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        let mut stream = caller.open(&streamed("m")).await;
+        stream.deltas(2).await;
+        streams.push(stream);
+    }
+    let ids: Vec<String> = streams.iter().map(|stream| stream.request_id()).collect();
+    stack.program(Role::Billing, 0).kill().await;
+    // Running streams see nothing of it.
+    gate.open();
+    for stream in streams {
+        let answer = stream.rest().await;
+        assert!(answer.done() && answer.clean, "{:?}", answer.events);
+    }
+    // New work cannot be paid for.
+    let refused = caller.chat("m").await.expect(503);
+    assert!(refused.header("retry-after").parse::<u64>().unwrap() >= 1);
+    let waiting = stack.metric(Role::Forwarder, "switchboard_journal_unacknowledged_settlements").await;
+    assert!(waiting >= 8, "{waiting}");
+
+    stack.program(Role::Billing, 0).restart().await;
+    let rows = stack.rows(8).await;
+    for row in &rows {
+        assert!(ids.contains(&row.request_id));
+        assert_eq!((row.ending.as_str(), row.provisional), ("complete", false));
+        assert_eq!(row.charge_nanos, 10 * 1_000 + 4 * 2_000);
+    }
+    let tenant = stack.tenant("acme").await;
+    assert_eq!(tenant.balance_nanos, 100_000_000_000 - 8 * 18_000);
+    eventually("it serves again", async || caller.chat("m").await.status == 200).await;
+
+    // Killed again and again while it works: each call is billed once.
+    let mut calls = JoinSet::new();
+    for _ in 0..30 {
+        let caller = caller.clone();
+        calls.spawn(async move { caller.chat("m").await });
+    }
+    stack.program(Role::Billing, 0).kill().await;
+    stack.program(Role::Billing, 0).restart().await;
+    let answers = calls.join_all().await;
+    let served = answers.iter().filter(|answer| answer.status == 200).count();
+    assert!(answers.iter().all(|answer| [200, 503].contains(&answer.status)));
+    stack.rows(9 + served).await;
+    let tenant = stack.tenant("acme").await;
+    let expected = i64::try_from(9 + served).unwrap() * 18_000;
+    assert_eq!(tenant.balance_nanos, 100_000_000_000 - expected);
+    stack.finish().await;
+}
+
+async fn the_killed_program_bills_its_five_open_streams_once_from_its_journal(builder: Builder) {
+    let builder = builder.settings(|settings| {
+        settings.billing.silence = Duration::from_secs(3);
+        settings.billing.reaper_grace = Duration::from_secs(1);
+        settings.billing.reaper_interval = Duration::from_millis(500);
+    });
+    let mut stack = builder.start().await;
+    let caller = stack.caller("k");
+    let complete = caller.chat("m").await.expect(200).request_id();
+    stack.row(&complete).await;
+    stack.upstream.default(Script::tokens(9).hang_after(4));
+    let mut streams = Vec::new();
+    for _ in 0..5 {
+        let mut stream = caller.open(&streamed("m")).await;
+        stream.deltas(4).await;
+        streams.push(stream);
+    }
+    let ids: Vec<String> = streams.iter().map(|stream| stream.request_id()).collect();
+    // Progress is written down every so often; the last of it is what is billed.
+    stack.progress_written(5).await;
+    stack.program(Role::Edge, 0).kill().await;
+    for stream in streams {
+        assert!(!stream.rest().await.clean, "the caller sees its connection cut");
+    }
+    stack.program(Role::Edge, 0).restart().await;
+    let rows = stack.rows(6).await;
+    for id in &ids {
+        let row = rows.iter().find(|row| row.request_id == *id).unwrap();
+        assert_eq!((row.ending.as_str(), row.usage_source.as_str()), ("gateway_lost", "estimated"));
+        assert!(row.input_tokens.unwrap() > 0 && row.output_tokens.unwrap() > 0, "{row:?}");
+        assert!(row.charge_nanos > 0);
+    }
+    let charged: i64 = rows.iter().map(|row| row.charge_nanos).sum();
+    let tenant = stack.tenant("acme").await;
+    assert_eq!((tenant.balance_nanos, tenant.held_nanos), (100_000_000_000 - charged, 0));
+    stack.upstream.default(Script::tokens(1));
+    stack.caller("k").chat("m").await.expect(200);
+
+    // The command line finds the same, on the running program and on its stopped directory.
+    let verify = |dir: &std::path::Path| {
+        let output = Command::new(binary().unwrap())
+            .args(["--data-dir", &dir.display().to_string(), "--output", "json", "ledger", "verify"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["balanced"], json!(true), "{json}");
+    };
+    let dir = stack.data_dir(Role::Billing);
+    stack.rows(7).await;
+    verify(&dir);
+    stack.check_end().await;
+    stack.program(Role::Edge, 0).kill().await;
+    verify(&dir);
+    stack.program(Role::Edge, 0).restart().await;
+    stack.rows(7).await;
+    stack.finish().await;
+}
