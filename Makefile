@@ -40,7 +40,7 @@ check: lint test
 
 ## Rewrites the generated references under deploy/reference.
 reference:
-	UPDATE_REFERENCE=1 $(CARGO) test -p switchboard --test it reference
+	UPDATE_REFERENCE=1 $(CARGO) test -p switchboard --test it -- reference metrics
 
 ## PostgreSQL, Redis and a virtual environment for Python; does nothing where they are there.
 setup:

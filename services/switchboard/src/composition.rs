@@ -341,8 +341,8 @@ async fn listen_publicly(
             tonic_health::ServingStatus::Serving,
         )
         .await;
-    let reflection = grpc::reflection()
-        .map_err(|error| Error::service(Role::Forwarder)(error.into()))?;
+    let reflection =
+        grpc::reflection().map_err(|error| Error::service(Role::Forwarder)(error.into()))?;
     let routes = Routes::new(forwarder.public_server())
         .add_service(health)
         .add_service(reflection);

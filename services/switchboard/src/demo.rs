@@ -49,7 +49,9 @@ tenants:
 pub(crate) fn serve(listener: TcpListener, clock: SharedClock, lifecycle: &Lifecycle) {
     let chat = {
         let clock = clock.clone();
-        post(move |Json(request): Json<Chat>| async move { answer(&request, clock.now_ms() / 1_000) })
+        post(
+            move |Json(request): Json<Chat>| async move { answer(&request, clock.now_ms() / 1_000) },
+        )
     };
     let router = Router::new()
         .route("/v1/chat/completions", chat)
@@ -107,9 +109,7 @@ fn answer(request: &Chat, created: i64) -> Response {
     let words = |text: &str| text.split_whitespace().count();
     let (input, output) = (words(&text).saturating_sub(2).max(1), words(&text));
     let usage = json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output});
-    let base = |object: &str| {
-        json!({"id": "chatcmpl-demo", "object": object, "created": created, "model": request.model})
-    };
+    let base = |object: &str| json!({"id": "chatcmpl-demo", "object": object, "created": created, "model": request.model});
     if !request.stream {
         let mut whole = base("chat.completion");
         whole["choices"] = json!([{"index": 0, "finish_reason": "stop", "logprobs": null,
@@ -122,12 +122,19 @@ fn answer(request: &Chat, created: i64) -> Response {
         chunk["choices"] = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
         chunk
     };
-    let mut events = vec![chunk(json!({"role": "assistant", "content": ""}), Value::Null)];
+    let mut events = vec![chunk(
+        json!({"role": "assistant", "content": ""}),
+        Value::Null,
+    )];
     for word in text.split_inclusive(' ') {
         events.push(chunk(json!({"content": word}), Value::Null));
     }
     events.push(chunk(json!({}), json!("stop")));
-    if request.stream_options.as_ref().is_some_and(|options| options.include_usage) {
+    if request
+        .stream_options
+        .as_ref()
+        .is_some_and(|options| options.include_usage)
+    {
         let mut last = base("chat.completion.chunk");
         last["choices"] = json!([]);
         last["usage"] = usage;
@@ -163,11 +170,17 @@ async fn embed(Json(request): Json<Embed>) -> Response {
     for (index, text) in texts.iter().enumerate() {
         let sum: u64 = text.bytes().map(u64::from).sum();
         let vector = [sum % 97, sum % 89, sum % 83].map(|part| format!("0.{part:02}"));
-        let vector: Value = serde_json::from_str(&format!("[{}]", vector.join(","))).unwrap_or_default();
+        let vector: Value =
+            serde_json::from_str(&format!("[{}]", vector.join(","))).unwrap_or_default();
         data.push(json!({"object": "embedding", "index": index, "embedding": vector}));
     }
-    let tokens: usize = texts.iter().map(|text| text.split_whitespace().count().max(1)).sum();
-    Json(json!({"object": "list", "model": request.model, "data": data,
-        "usage": {"prompt_tokens": tokens, "total_tokens": tokens}}))
+    let tokens: usize = texts
+        .iter()
+        .map(|text| text.split_whitespace().count().max(1))
+        .sum();
+    Json(
+        json!({"object": "list", "model": request.model, "data": data,
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens}}),
+    )
     .into_response()
 }

@@ -124,6 +124,11 @@ async fn serve(
             "-f and --demo need all roles in one process; a split system is changed by `switchboard apply`",
         ));
     }
+    if args.demo && args.file.is_some() {
+        return Err(Error::Usage(
+            "--demo brings a catalogue of its own; give either --demo or -f",
+        ));
+    }
     let dir = DataDir::create(&settings.data_dir())?;
     let _lock = dir.lock()?;
     if alone {
@@ -134,10 +139,10 @@ async fn serve(
     if let Some(path) = &args.file {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Error::Catalogue(format!("{}: {error}", path.display())))?;
-        load_catalogue(&process, &text, &path.display().to_string()).await?;
+        load_catalogue(&process, &text, &path.display().to_string(), out).await?;
     }
     let demo_key = if args.demo {
-        Some(start_demo(&process, &dir).await?)
+        Some(start_demo(&process, &dir, out).await?)
     } else {
         None
     };
@@ -181,7 +186,12 @@ async fn end(process: Process, stop: &mut Signals) -> ExitCode {
 }
 
 /// Parses a catalogue's text, logs its warnings and applies it to the services of this process.
-async fn load_catalogue(process: &Process, text: &str, name: &str) -> Result<(), Error> {
+async fn load_catalogue(
+    process: &Process,
+    text: &str,
+    name: &str,
+    out: &mut (dyn Write + Send),
+) -> Result<(), Error> {
     let parsed = switchboard_catalogue::parse(text, name).map_err(|mistakes| {
         let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
         Error::Catalogue(lines.join("\n"))
@@ -200,26 +210,30 @@ async fn load_catalogue(process: &Process, text: &str, name: &str) -> Result<(),
     };
     let outcome = apply::apply(&clients, &fragments, &actor).await?;
     for issued in &outcome.issued {
-        // Shown once, on stdout's side of the world: a log would keep it.
-        let _ = writeln!(
-            std::io::stdout(),
+        // Shown once, and never logged: a log would keep it.
+        writeln!(
+            out,
             "key {}/{}: {}   (shown once)",
             issued.tenant,
             issued.name,
             issued.secret
-        );
+        )?;
     }
     Ok(())
 }
 
-async fn start_demo(process: &Process, dir: &DataDir) -> Result<String, Error> {
+async fn start_demo(
+    process: &Process,
+    dir: &DataDir,
+    out: &mut (dyn Write + Send),
+) -> Result<String, Error> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
     demo::serve(listener, process.ground.clock.clone(), &process.ground.life);
     let (path, key) = dir.own_secret("demo.key", "sk-demo-")?;
     let path = std::path::absolute(&path)?;
     let text = demo::catalogue(address, &path.display().to_string());
-    load_catalogue(process, &text, "demo").await?;
+    load_catalogue(process, &text, "demo", out).await?;
     Ok(key)
 }
 

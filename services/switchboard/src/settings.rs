@@ -217,7 +217,12 @@ impl Settings {
     pub fn check(&self, roles: &[Role]) -> Result<(), Error> {
         let alone = Role::ALL.iter().all(|role| roles.contains(role));
         let wrong = |setting, message: String| Err(Error { setting, message });
-        let owners = [Role::Auth, Role::Scheduler, Role::TokenRefresh, Role::Billing];
+        let owners = [
+            Role::Auth,
+            Role::Scheduler,
+            Role::TokenRefresh,
+            Role::Billing,
+        ];
         let has_facts = roles.iter().any(|role| owners.contains(role));
         if !alone && has_facts && self.database.url.is_empty() {
             return wrong(
@@ -243,15 +248,34 @@ impl Settings {
             );
         }
         let needed: &[(Role, &[Role])] = &[
-            (Role::Edge, &[Role::Forwarder, Role::Auth, Role::Scheduler, Role::TokenRefresh, Role::Billing]),
-            (Role::Forwarder, &[Role::Auth, Role::Scheduler, Role::TokenRefresh, Role::Billing]),
+            (
+                Role::Edge,
+                &[
+                    Role::Forwarder,
+                    Role::Auth,
+                    Role::Scheduler,
+                    Role::TokenRefresh,
+                    Role::Billing,
+                ],
+            ),
+            (
+                Role::Forwarder,
+                &[
+                    Role::Auth,
+                    Role::Scheduler,
+                    Role::TokenRefresh,
+                    Role::Billing,
+                ],
+            ),
         ];
         for (role, peers) in needed {
             for peer in peers.iter().filter(|_| roles.contains(role)) {
                 if !roles.contains(peer) && self.peers.of(*peer).is_empty() {
                     return wrong(
                         "peers",
-                        format!("expected peers.{peer}: the {role} needs it and it does not run here"),
+                        format!(
+                            "expected peers.{peer}: the {role} needs it and it does not run here"
+                        ),
                     );
                 }
             }
@@ -316,7 +340,10 @@ mod tests {
         assert_eq!(error.setting, "database.url");
         let mut settings = settings;
         settings.database.url = "postgres://db/x".to_owned();
-        assert_eq!(settings.check(&[Role::Scheduler]).unwrap_err().setting, "redis.url");
+        assert_eq!(
+            settings.check(&[Role::Scheduler]).unwrap_err().setting,
+            "redis.url"
+        );
         settings.redis.url = "redis://r".to_owned();
         settings.master_key_file = Some("k".into());
         assert!(settings.check(&[Role::Scheduler]).is_ok());

@@ -174,18 +174,28 @@ impl<'a> Run<'a> {
 
     async fn plan(&mut self) -> Result<(), Error> {
         let answer = self.clients.credentials.plan(self.credentials()).await;
-        self.outcome.changes.extend(self.step(CREDENTIALS, answer)?.changes);
+        self.outcome
+            .changes
+            .extend(self.step(CREDENTIALS, answer)?.changes);
         let answer = self.clients.billing.plan_prices(self.prices()).await;
         let prices = self.step(PRICES, answer)?;
         self.outcome.changes.extend(prices.changes);
-        let answer = self.clients.scheduler.plan(self.catalogue(prices.sheets)).await;
+        let answer = self
+            .clients
+            .scheduler
+            .plan(self.catalogue(prices.sheets))
+            .await;
         let catalogue = self.step(CATALOGUE, answer)?;
         self.outcome.changes.extend(catalogue.changes);
         self.outcome.catalogue_version = catalogue.version;
         let answer = self.clients.auth.plan(self.access()).await;
-        self.outcome.changes.extend(self.step(ACCESS, answer)?.changes);
+        self.outcome
+            .changes
+            .extend(self.step(ACCESS, answer)?.changes);
         let answer = self.clients.billing.plan_tenants(self.money()).await;
-        self.outcome.changes.extend(self.step(MONEY, answer)?.changes);
+        self.outcome
+            .changes
+            .extend(self.step(MONEY, answer)?.changes);
         Ok(())
     }
 
@@ -196,7 +206,11 @@ impl<'a> Run<'a> {
         let answer = self.clients.billing.apply_prices(self.prices()).await;
         let prices = self.step(PRICES, answer)?;
         self.done(PRICES, prices.changes);
-        let answer = self.clients.scheduler.apply(self.catalogue(prices.sheets)).await;
+        let answer = self
+            .clients
+            .scheduler
+            .apply(self.catalogue(prices.sheets))
+            .await;
         let catalogue = self.step(CATALOGUE, answer)?;
         self.outcome.catalogue_version = catalogue.version;
         self.done(CATALOGUE, catalogue.changes);

@@ -113,7 +113,9 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Vec<(String, String, Rates)> {
-        let catalogue = switchboard_catalogue::parse(text, "t.yaml").unwrap().catalogue;
+        let catalogue = switchboard_catalogue::parse(text, "t.yaml")
+            .unwrap()
+            .catalogue;
         sheets(&catalogue)
             .into_iter()
             .map(|sheet| (sheet.kind, sheet.subject, sheet.rates.unwrap()))

@@ -157,7 +157,9 @@ impl Owners {
     #[must_use]
     pub fn add_to(&self, mut routes: Routes) -> Routes {
         if let Some(auth) = &self.auth {
-            routes = routes.add_service(auth.server()).add_service(auth.admin_server());
+            routes = routes
+                .add_service(auth.server())
+                .add_service(auth.admin_server());
         }
         if let Some(scheduler) = &self.scheduler {
             routes = routes
@@ -165,7 +167,9 @@ impl Owners {
                 .add_service(scheduler.admin_server());
         }
         if let Some(vault) = &self.token_refresh {
-            routes = routes.add_service(vault.server()).add_service(vault.admin_server());
+            routes = routes
+                .add_service(vault.server())
+                .add_service(vault.admin_server());
         }
         if let Some(billing) = &self.billing {
             routes = routes

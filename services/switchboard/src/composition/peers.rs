@@ -38,7 +38,10 @@ impl<'a> Peers<'a> {
     fn service(&self, target: Role, caller: Role) -> Result<Rpc, Error> {
         let owners = self.owners;
         let here = match target {
-            Role::Auth => owners.auth.as_ref().map(|auth| local(auth.server(), caller)),
+            Role::Auth => owners
+                .auth
+                .as_ref()
+                .map(|auth| local(auth.server(), caller)),
             Role::Scheduler => owners
                 .scheduler
                 .as_ref()
