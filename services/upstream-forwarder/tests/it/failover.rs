@@ -197,13 +197,12 @@ async fn the_callers_own_mistake_comes_back_as_it_is_after_one_call() {
             (u32::from(status), code)
         );
         assert!(settlement.charge_nothing);
-        let state = rig.world.state();
-        let outcome = state.released[0].1.outcome.as_ref().unwrap();
+        let release = rig.world.change(|state| state.released[0].1.clone());
+        let outcome = release.outcome.unwrap();
         assert_eq!(
             (outcome.blame(), outcome.failure()),
             (Blame::Request, FailureKind::Request)
         );
-        drop(state);
         rig.end().await;
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use fake_upstream::{FakeUpstream, Gate, Script};
 use switchboard_proto::{
-    billing::v1::Ending,
+    billing::v1::{Ending, Touch},
     common::v1::{Dialect, UsageSource},
     scheduler::v1::CatalogueSnapshot,
 };
@@ -61,12 +61,20 @@ async fn a_running_request_shows_signs_of_life() {
     let id = head.request_id.clone();
     let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
     answers.message().await.unwrap().unwrap();
+    // Earlier touches tell of a request that was not sent yet.
+    let content = |touch: &Touch| {
+        let usage = touch.draft.as_ref().and_then(|draft| draft.usage);
+        usage.is_some_and(|usage| usage.output_tokens == Some(3))
+    };
     rig.world
-        .until("a touch and a renewal", |state| {
-            !state.touched.is_empty() && state.renewed.contains(&id)
+        .until("a touch with content and a renewal", |state| {
+            state.touched.iter().any(content) && state.renewed.contains(&id)
         })
         .await;
-    let touch = rig.world.state().touched.last().cloned().unwrap();
+    let touch = rig
+        .world
+        .change(|state| state.touched.iter().find(|t| content(t)).cloned());
+    let touch = touch.unwrap();
     assert_eq!(
         (touch.request_id.as_str(), touch.held_nanos),
         (id.as_str(), 1_000)
