@@ -93,8 +93,7 @@ fn serve(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
-) -> impl Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>>
-+ hyper_util::server::graceful::GracefulConnection<
+) -> impl hyper_util::server::graceful::GracefulConnection<
     Error = Box<dyn std::error::Error + Send + Sync>,
 > + use<> {
     // Each event is a write of its own: waiting to fill a segment would delay every token.
