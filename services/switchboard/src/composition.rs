@@ -226,6 +226,8 @@ impl Process {
             .into());
         };
         let http = listener.local_addr()?;
+        // Probes answer as long as anything is still being finished, and hold up nothing themselves.
+        let probes_life = ground.life.child();
         let edge = if roles.contains(&Role::Edge) {
             let own = Metrics::new();
             metrics.push(own.clone());
@@ -243,7 +245,7 @@ impl Process {
             serve_probes(
                 listener,
                 probes::router(readiness.clone(), metrics),
-                &edge_life,
+                &probes_life,
             );
             None
         };
@@ -255,7 +257,13 @@ impl Process {
             owners,
             forwarder,
             edge,
-            lives: vec![edge_life, forwarder_life, owners_life, ground.life.clone()],
+            lives: vec![
+                edge_life,
+                forwarder_life,
+                owners_life,
+                probes_life,
+                ground.life.clone(),
+            ],
             ground,
         })
     }
@@ -351,10 +359,10 @@ async fn listen_publicly(
 }
 
 fn serve_probes(listener: tokio::net::TcpListener, router: axum::Router, life: &Lifecycle) {
-    let killed = life.killed();
+    let stopping = life.stopping();
     life.spawn("probes", async move {
         let served = axum::serve(listener, router)
-            .with_graceful_shutdown(killed.cancelled_owned())
+            .with_graceful_shutdown(stopping.cancelled_owned())
             .await;
         if let Err(error) = served {
             tracing::error!(%error, "probes ended");
