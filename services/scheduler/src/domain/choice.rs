@@ -98,7 +98,14 @@ pub fn choose<'a>(
     passing.sort_by_key(|(index, _)| tier(*index));
     let mut order = Vec::with_capacity(passing.len());
     for peers in passing.chunk_by(|left, right| tier(left.0) == tier(right.0)) {
-        draw_tier(policy, &weights, peers, &mut considered, &mut order, rng);
+        draw_tier(
+            ask,
+            (policy, &weights),
+            peers,
+            &mut considered,
+            &mut order,
+            rng,
+        );
     }
     Choice {
         considered,
@@ -109,8 +116,8 @@ pub fn choose<'a>(
 
 /// Scores the targets of one tier and appends them in the drawn order.
 fn draw_tier(
-    policy: Policy,
-    weights: &Weights,
+    ask: &Ask<'_>,
+    (policy, weights): (Policy, &Weights),
     peers: &[(usize, Facts)],
     considered: &mut [Considered<'_>],
     order: &mut Vec<usize>,
@@ -125,7 +132,7 @@ fn draw_tier(
             one.scored = Some((score, factors));
             entries.push(Entry {
                 index: *index,
-                weight: one.target.weight,
+                weight: ask.weight(one.target),
                 score,
                 hot: facts.load() >= HOT,
             });
@@ -166,11 +173,13 @@ impl Choice<'_> {
 mod tests {
     use proptest::prelude::*;
     use rand::{SeedableRng as _, rngs::StdRng};
+    use switchboard_proto::common::v1::TargetRule;
 
     use super::*;
     use crate::domain::{
         fixture::{self, ask},
         known::Why,
+        rule::Rule,
     };
 
     fn draw<'a>(ask: &Ask<'a>, seed: u64) -> Choice<'a> {
@@ -219,6 +228,25 @@ mod tests {
         let choice = draw(&ask(&model), 1);
         assert!(choice.order.is_empty());
         assert_eq!(choice.rested_in_ms(1_000), Some(30_500));
+    }
+
+    #[test]
+    fn a_tenant_draws_by_its_own_weights() {
+        let model = fixture::model(vec![
+            fixture::target("a", 0, 1_000_000),
+            fixture::target("b", 0, 1),
+        ]);
+        let rule = TargetRule {
+            weights: [("a".to_owned(), 1), ("b".to_owned(), 1_000_000)].into(),
+            ..TargetRule::default()
+        };
+        let ask = Ask {
+            rule: Rule::of(Some(&rule)),
+            ..ask(&model)
+        };
+        for seed in 0..50 {
+            assert_eq!(names(&draw(&ask, seed)), ["b", "a"]);
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ const EXPLAINED: usize = 64;
 
 /// All filters passed.
 const ALL_PASS: &str = concat!(
-    r#"[{"filter":"group","pass":true},{"filter":"model","pass":true},{"filter":"capability","pass":true},"#,
+    r#"[{"filter":"group","pass":true},{"filter":"tenant","pass":true},{"filter":"model","pass":true},{"filter":"capability","pass":true},"#,
     r#"{"filter":"dialect","pass":true},{"filter":"enabled","pass":true},{"filter":"weight","pass":true},"#,
     r#"{"filter":"cooldown","pass":true}]"#
 );
@@ -75,9 +75,10 @@ fn target(
     let _ = write!(
         text,
         r#","tier":{},"weight":{},"filters":"#,
-        one.target.tier, one.target.weight
+        one.target.tier,
+        ask.weight(one.target)
     );
-    if one.outcomes.pass() {
+    if one.outcomes.pass() && !ask.rule.any() {
         text.push_str(ALL_PASS);
     } else {
         filters(text, one, ask);
@@ -113,15 +114,17 @@ fn filters(text: &mut String, one: &Considered<'_>, ask: &Ask<'_>) {
             r#"{comma}{{"filter":"{}","pass":{pass}"#,
             filter.name()
         );
-        if !pass {
+        let detail = match (pass, filter) {
+            (false, _) => Some(filter::detail(filter, ask, one.target, one.rests_until_ms)),
+            (true, Filter::Tenant) => filter::remark(ask, one.target),
+            (true, _) => None,
+        };
+        if let Some(detail) = detail {
             text.push_str(r#","detail":"#);
-            quoted(
-                text,
-                &filter::detail(filter, ask, one.target, one.rests_until_ms),
-            );
+            quoted(text, &detail);
         }
         text.push('}');
-        if filter == Filter::Group {
+        if filter == Filter::Tenant {
             // Whoever asks for a model that is not active never gets this far.
             text.push_str(r#",{"filter":"model","pass":true}"#);
         }
@@ -219,6 +222,7 @@ mod tests {
                 names,
                 [
                     "group",
+                    "tenant",
                     "model",
                     "capability",
                     "dialect",
@@ -237,7 +241,7 @@ mod tests {
             (&1.into(), &0.5.into())
         );
         assert_eq!(targets[1]["drawn"], 1);
-        let cold = &targets[2]["filters"][6];
+        let cold = &targets[2]["filters"][7];
         assert_eq!(cold["pass"], false);
         assert_eq!(cold["detail"], "rate limited for 4 s more");
         assert!(targets[2].get("drawn").is_none() && targets[2].get("score").is_none());

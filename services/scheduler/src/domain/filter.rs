@@ -5,6 +5,7 @@
 use switchboard_common::ids::AccountName;
 use switchboard_proto::common::v1::Dialect;
 
+use super::rule::{Rule, Verdict};
 use super::supply::{AccountStatus, Capabilities, Group, Model, Target, upstream_dialect};
 
 /// A test, in the order in which they are told.
@@ -13,22 +14,25 @@ use super::supply::{AccountStatus, Capabilities, Group, Model, Target, upstream_
 pub enum Filter {
     /// The caller's group may use the account.
     Group = 0,
+    /// The caller's tenant has not excluded the account.
+    Tenant = 1,
     /// The model has what the request needs.
-    Capability = 1,
+    Capability = 2,
     /// The account can be asked for the caller's dialect.
-    Dialect = 2,
+    Dialect = 3,
     /// The account takes requests.
-    Enabled = 3,
+    Enabled = 4,
     /// The target is not drained.
-    Weight = 4,
+    Weight = 5,
     /// Neither account nor target rests.
-    Cooldown = 5,
+    Cooldown = 6,
 }
 
 impl Filter {
     /// All, in order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Group,
+        Self::Tenant,
         Self::Capability,
         Self::Dialect,
         Self::Enabled,
@@ -41,6 +45,7 @@ impl Filter {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Group => "group",
+            Self::Tenant => "tenant",
             Self::Capability => "capability",
             Self::Dialect => "dialect",
             Self::Enabled => "enabled",
@@ -85,12 +90,24 @@ pub struct Ask<'a> {
     pub model: &'a Model,
     /// The caller's group.
     pub group: Membership<'a>,
+    /// The tenant's own choice.
+    pub rule: Rule<'a>,
     /// The caller's dialect.
     pub dialect: Dialect,
     /// What it needs.
     pub needs: Capabilities,
     /// Unix milliseconds.
     pub now_ms: i64,
+}
+
+impl Ask<'_> {
+    /// A target's part of the traffic of this request's tenant.
+    #[must_use]
+    pub fn weight(&self, target: &Target) -> u32 {
+        self.rule
+            .weight(&target.account.name)
+            .unwrap_or(target.weight)
+    }
 }
 
 /// How a target did in all tests.
@@ -125,10 +142,11 @@ pub fn outcomes(ask: &Ask<'_>, target: &Target, rests_until_ms: i64) -> Outcomes
     let mut passed = 0;
     for (filter, pass) in [
         (Filter::Group, ask.group.admits(&target.account.name)),
+        (Filter::Tenant, chosen(ask, target)),
         (Filter::Capability, capable(ask)),
         (Filter::Dialect, reachable(ask, target)),
         (Filter::Enabled, enabled(target)),
-        (Filter::Weight, weighted(target)),
+        (Filter::Weight, weighted(ask, target)),
         (Filter::Cooldown, rested(ask.now_ms, rests_until_ms)),
     ] {
         if pass {
@@ -136,6 +154,12 @@ pub fn outcomes(ask: &Ask<'_>, target: &Target, rests_until_ms: i64) -> Outcomes
         }
     }
     Outcomes(passed)
+}
+
+/// Whether the tenant's own rule lets the account serve.
+#[must_use]
+pub fn chosen(ask: &Ask<'_>, target: &Target) -> bool {
+    ask.rule.verdict(&target.account.name) == Verdict::Fits
 }
 
 /// Whether the model declares all that the request needs; one that declares nothing is not checked.
@@ -160,14 +184,29 @@ pub fn enabled(target: &Target) -> bool {
 
 /// Whether the target is not drained.
 #[must_use]
-pub fn weighted(target: &Target) -> bool {
-    target.weight > 0
+pub fn weighted(ask: &Ask<'_>, target: &Target) -> bool {
+    ask.weight(target) > 0
 }
 
 /// Whether a rest is over.
 #[must_use]
 pub fn rested(now_ms: i64, rests_until_ms: i64) -> bool {
     rests_until_ms <= now_ms
+}
+
+/// What the tenant's rule says of a target that it lets pass, for people.
+#[must_use]
+pub fn remark(ask: &Ask<'_>, target: &Target) -> Option<String> {
+    let account = &target.account.name;
+    let weight = ask
+        .rule
+        .weight(account)
+        .map(|weight| format!("weight {weight} in place of {}", target.weight));
+    match (ask.rule.pins(account), weight) {
+        (true, Some(weight)) => Some(format!("pinned, {weight}")),
+        (true, None) => Some("pinned".to_owned()),
+        (false, weight) => weight,
+    }
 }
 
 /// Why a target failed a test, for people.
@@ -179,12 +218,20 @@ pub fn detail(filter: Filter, ask: &Ask<'_>, target: &Target, rests_until_ms: i6
             Membership::Of(group) => format!("not an account of group {}", group.name),
             Membership::All => String::new(),
         },
+        Filter::Tenant => match ask.rule.verdict(&target.account.name) {
+            Verdict::Elsewhere => "the tenant is pinned to other accounts".to_owned(),
+            Verdict::Forbidden => "the tenant forbids this account".to_owned(),
+            Verdict::Fits => String::new(),
+        },
         Filter::Capability => "the model lacks what the request needs".to_owned(),
         Filter::Dialect => format!("does not speak {}", ask.dialect.as_str_name()),
         Filter::Enabled => match target.account.status {
             AccountStatus::Draining => "draining".to_owned(),
             _ => "disabled".to_owned(),
         },
+        Filter::Weight if ask.rule.weight(&target.account.name).is_some() => {
+            "weight 0 for this tenant".to_owned()
+        }
         Filter::Weight => "weight 0".to_owned(),
         Filter::Cooldown => {
             let why = [
@@ -213,6 +260,7 @@ mod tests {
         fixture::{self, ask},
         known::Why,
     };
+    use switchboard_proto::common::v1::TargetRule;
 
     fn failed(ask: &Ask<'_>, target: &Target) -> Vec<&'static str> {
         let outcomes = outcomes(ask, target, rests_until_ms(target, None));
@@ -241,8 +289,13 @@ mod tests {
             .rest
             .hold(5_000, Why::Overloaded, 0);
         let group = fixture::group(Some(&["b"]));
+        let rule = TargetRule {
+            forbid: vec!["a".to_owned()],
+            ..TargetRule::default()
+        };
         let ask = Ask {
             group: Membership::Of(&group),
+            rule: Rule::of(Some(&rule)),
             dialect: Dialect::OpenaiEmbeddings,
             needs: Capabilities(0b10),
             now_ms: 2_500,
@@ -253,6 +306,7 @@ mod tests {
             failed(&ask, target),
             [
                 "group",
+                "tenant",
                 "capability",
                 "dialect",
                 "enabled",
@@ -265,6 +319,53 @@ mod tests {
             detail(Filter::Cooldown, &ask, target, 5_000),
             "overloaded for 3 s more"
         );
+    }
+
+    #[test]
+    fn a_tenant_pins_forbids_and_weighs() {
+        let model = fixture::model(vec![
+            fixture::target("a", 0, 1),
+            fixture::target("b", 0, 0),
+            fixture::target("c", 0, 7),
+        ]);
+        let rule = TargetRule {
+            pin: vec!["a".to_owned(), "b".to_owned()],
+            forbid: vec!["a".to_owned()],
+            weights: [("b".to_owned(), 5), ("c".to_owned(), 0)].into(),
+        };
+        let ask = Ask {
+            rule: Rule::of(Some(&rule)),
+            ..ask(&model)
+        };
+        let [a, b, c] = &model.targets[..] else {
+            panic!("three targets")
+        };
+        assert_eq!(failed(&ask, a), ["tenant"]);
+        assert_eq!(failed(&ask, b), [""; 0]);
+        assert_eq!(failed(&ask, c), ["tenant", "weight"]);
+        assert_eq!((ask.weight(a), ask.weight(b), ask.weight(c)), (1, 5, 0));
+        assert_eq!(
+            detail(Filter::Tenant, &ask, a, 0),
+            "the tenant forbids this account"
+        );
+        assert_eq!(
+            detail(Filter::Tenant, &ask, c, 0),
+            "the tenant is pinned to other accounts"
+        );
+        assert_eq!(
+            detail(Filter::Weight, &ask, c, 0),
+            "weight 0 for this tenant"
+        );
+        assert_eq!(
+            remark(&ask, b).as_deref(),
+            Some("pinned, weight 5 in place of 0")
+        );
+    }
+
+    #[test]
+    fn a_rule_that_says_nothing_is_none() {
+        assert!(!Rule::of(Some(&TargetRule::default())).any());
+        assert!(!Rule::of(None).any());
     }
 
     #[test]

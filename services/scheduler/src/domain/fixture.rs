@@ -9,6 +9,7 @@ use super::{
     filter::{Ask, Membership},
     known::TargetKnown,
     limits::Ceilings,
+    rule::Rule,
     score::Weights,
     supply::{
         Account, AccountStatus, AttemptTimeouts, Capabilities, DialectSet, Group, Model, QueueRule,
@@ -80,6 +81,7 @@ pub fn ask(model: &Model) -> Ask<'_> {
     Ask {
         model,
         group: Membership::All,
+        rule: Rule::default(),
         dialect: Dialect::OpenaiChat,
         needs: Capabilities::default(),
         now_ms: 1_000,

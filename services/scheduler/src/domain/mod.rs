@@ -13,6 +13,7 @@ pub mod filter;
 pub mod known;
 pub mod limits;
 pub mod outcome;
+pub mod rule;
 pub mod score;
 pub mod supply;
 

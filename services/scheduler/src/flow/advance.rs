@@ -21,6 +21,7 @@ use crate::{
     domain::{
         choice::rests_until_ms,
         filter::{self, Ask, Membership},
+        rule::Rule,
         supply::{Capabilities, Target},
     },
 };
@@ -56,6 +57,7 @@ impl Core {
         let ask = Ask {
             model,
             group: Membership::All,
+            rule: Rule::of(asked.route.as_ref()),
             dialect: Dialect::try_from(asked.dialect).unwrap_or_default(),
             needs: Capabilities::default(),
             now_ms: self.clock.now_ms(),

@@ -122,6 +122,12 @@ pub fn nobody(choice: &Choice<'_>, ask: &Ask<'_>, public_model: &str) -> Failure
         )
         .param("model");
     }
+    if everywhere(Filter::Tenant) {
+        return Failure::new(
+            Reason::NoAccount,
+            format!("the tenant's own routes leave no account that serves model `{public_model}`"),
+        );
+    }
     Failure::new(
         Reason::NoAccount,
         format!("no account serves model `{public_model}` at the moment"),

@@ -1,7 +1,8 @@
 //! The waiting room (FLOW-4): who waits, in which order, and for what.
 //!
-//! There is a line for each model and group that waits for supply, and one for each limit of a tenant that is full, so that a
-//! key which used up its own slots stands in nobody's way. Lines are served by age. Only the first of a line tries; when it is
+//! There is a line for each model and group that waits for supply, one more for each tenant with its own choice of accounts for
+//! the model, and one for each limit of a tenant that is full, so that who waits for what others do not need stands in nobody's
+//! way. Lines are served by age. Only the first of a line tries; when it is
 //! served the next one is woken. A waiter holds its place and nothing else; dropping its ticket leaves at once.
 //!
 //! Bounded: so many per model, so many in all.
@@ -33,6 +34,8 @@ pub enum Line {
         model: ModelName,
         /// The caller's group.
         group: GroupName,
+        /// The tenant, where it has its own choice of accounts.
+        tenant: Option<TenantName>,
     },
     /// A slot of a limit of the tenant's own.
     Limit {

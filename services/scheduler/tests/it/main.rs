@@ -7,5 +7,6 @@ mod cooldown;
 mod leases;
 mod limits;
 mod queue;
+mod rules;
 mod versions;
 mod world;

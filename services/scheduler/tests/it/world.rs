@@ -356,6 +356,7 @@ impl Node {
             deadline_ms: 0,
             attempt,
             held,
+            route: asked.route.clone(),
         };
         let mut scheduler = self.scheduler.clone();
         scheduler.advance(request).await.unwrap().into_inner()

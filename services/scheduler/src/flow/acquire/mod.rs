@@ -37,6 +37,7 @@ use crate::{
         choice::{Choice, choose},
         filter::{Ask, Membership},
         limits::{Label, Level, Needs},
+        rule::Rule,
         supply::{Account, Capabilities, Model, QueueRule, Supply},
     },
 };
@@ -54,6 +55,7 @@ struct Call<'a> {
     supply: &'a Supply,
     model: &'a Model,
     membership: Membership<'a>,
+    rule: Rule<'a>,
     public_model: ModelName,
     group: GroupName,
     dialect: Dialect,
@@ -365,6 +367,7 @@ impl Call<'_> {
         let ask = Ask {
             model: self.model,
             group: self.membership,
+            rule: self.rule,
             dialect: self.dialect,
             needs: self.needs,
             now_ms: self.core.clock.now_ms(),
@@ -403,6 +406,7 @@ impl Call<'_> {
         Line::Supply {
             model: self.model.name.clone(),
             group: self.group.clone(),
+            tenant: self.rule.any().then(|| self.tenant.tenant.clone()),
         }
     }
 
