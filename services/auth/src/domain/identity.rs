@@ -127,6 +127,39 @@ impl fmt::Display for Limits {
     }
 }
 
+/// A tenant's choice of accounts for one model (ROUTE-4).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Route {
+    /// Only these accounts; empty: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pin: Vec<String>,
+    /// Not these accounts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forbid: Vec<String>,
+    /// Weights in place of those of the accounts' targets; 0 drains.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub weights: BTreeMap<String, u32>,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        for (verb, accounts) in [("pin", &self.pin), ("forbid", &self.forbid)] {
+            if !accounts.is_empty() {
+                parts.push(format!("{verb} {}", accounts.join(" ")));
+            }
+        }
+        for (account, weight) in &self.weights {
+            parts.push(format!("weight {account} {weight}"));
+        }
+        if parts.is_empty() {
+            parts.push("none".to_owned());
+        }
+        formatter.write_str(&parts.join(", "))
+    }
+}
+
 /// A customer or a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
@@ -146,6 +179,8 @@ pub struct Tenant {
     pub log_content: bool,
     /// Of all its callers together.
     pub limits: Limits,
+    /// Its choice of accounts, by model.
+    pub routes: BTreeMap<String, Route>,
 }
 
 /// A person of a tenant.

@@ -4,7 +4,7 @@
 //! here: a valid one goes on as its hash.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     net::IpAddr,
 };
 
@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::{
-    identity::{Group, KeySecret, KeyTerms, Limits, Tenant, User},
+    identity::{Group, KeySecret, KeyTerms, Limits, Route, Tenant, User},
     key::{self, Form, KeyHash, KeyHasher},
 };
 
@@ -20,6 +20,8 @@ use super::{
 const NAME: usize = 200;
 /// Most entries of one list of a key or group.
 const LIST: usize = 1_000;
+/// Most accounts that a tenant may choose among for one model: each request carries them.
+const ACCOUNTS: usize = 200;
 /// Most tags of a key.
 const TAGS: usize = 64;
 
@@ -206,7 +208,29 @@ fn tenant(field: &str, tenant: &Tenant) -> Result<(), Problem> {
             "only postpaid tenants may go on when billing cannot be reached; leave it out, or make the tenant postpaid",
         ));
     }
-    limits(&format!("{field}.limits"), &tenant.limits)
+    limits(&format!("{field}.limits"), &tenant.limits)?;
+    routes(&format!("{field}.routes"), &tenant.routes)
+}
+
+fn routes(field: &str, routes: &BTreeMap<String, Route>) -> Result<(), Problem> {
+    bounded(field, routes.len(), LIST)?;
+    for (model, route) in routes {
+        name(field, model)?;
+        let field = format!("{field}.{model}");
+        for (key, accounts) in [("pin", &route.pin), ("forbid", &route.forbid)] {
+            let field = format!("{field}.{key}");
+            bounded(&field, accounts.len(), ACCOUNTS)?;
+            for (at, account) in accounts.iter().enumerate() {
+                name(&format!("{field}[{at}]"), account)?;
+            }
+        }
+        let field = format!("{field}.weights");
+        bounded(&field, route.weights.len(), ACCOUNTS)?;
+        for account in route.weights.keys() {
+            name(&field, account)?;
+        }
+    }
+    Ok(())
 }
 
 fn user(field: &str, user: &User) -> Result<(), Problem> {

@@ -1,10 +1,14 @@
 //! Between the protos and the domain. Absent statuses mean active, absent multipliers ×1.
 
+use std::collections::{BTreeMap, HashMap};
+
 use secrecy::SecretString;
 use switchboard_proto::{auth::v1 as proto, common::v1 as common};
 
 use crate::domain::{
-    identity::{Caller, Group, Key, KeyTerms, Limits, Status, TIMES_ONE, Tenant, User, UserRole},
+    identity::{
+        Caller, Group, Key, KeyTerms, Limits, Route, Status, TIMES_ONE, Tenant, User, UserRole,
+    },
     plan::Difference,
     validate::{Draft, KeyDraft, Problem, TenantDraft},
 };
@@ -49,6 +53,7 @@ pub(crate) fn principal(caller: &Caller, head: u64) -> proto::Principal {
         tags: terms.tags.clone().into_iter().collect(),
         change_seq: head,
         log_content: tenant.log_content,
+        routes: routes_out(&tenant.routes),
     }
 }
 
@@ -105,6 +110,7 @@ fn tenant_in(field: &str, tenant: proto::Tenant) -> Result<TenantDraft, Problem>
             abandoned_free: tenant.abandoned_free,
             log_content: tenant.log_content,
             limits: limits_in(tenant.limits),
+            routes: routes_in(tenant.routes),
         },
     })
 }
@@ -248,6 +254,32 @@ fn multiplier(millionths: u64) -> u64 {
     } else {
         millionths
     }
+}
+
+/// A rule that says nothing is none.
+fn routes_in(routes: HashMap<String, common::TargetRule>) -> BTreeMap<String, Route> {
+    let route = |rule: common::TargetRule| Route {
+        pin: rule.pin,
+        forbid: rule.forbid,
+        weights: rule.weights.into_iter().collect(),
+    };
+    routes
+        .into_iter()
+        .map(|(model, rule)| (model, route(rule)))
+        .filter(|(_, route)| *route != Route::default())
+        .collect()
+}
+
+fn routes_out(routes: &BTreeMap<String, Route>) -> HashMap<String, common::TargetRule> {
+    let rule = |route: &Route| common::TargetRule {
+        pin: route.pin.clone(),
+        forbid: route.forbid.clone(),
+        weights: route.weights.clone().into_iter().collect(),
+    };
+    routes
+        .iter()
+        .map(|(model, route)| (model.clone(), rule(route)))
+        .collect()
 }
 
 fn limits_in(limits: Option<common::Limits>) -> Limits {

@@ -152,6 +152,7 @@ impl World {
                 abandoned_free: false,
                 log_content: false,
                 limits: Limits::default(),
+                routes: std::collections::BTreeMap::new(),
             },
             user: None,
             group: Group {

@@ -19,6 +19,7 @@ pub(super) mod tenant {
         pub abandoned_free: bool,
         pub log_content: bool,
         pub limits: String,
+        pub routes: String,
         pub origin: String,
         pub updated_at_ms: i64,
     }

@@ -210,6 +210,7 @@ pub(crate) async fn put_tenants(
                         tenant::Column::AbandonedFree,
                         tenant::Column::LogContent,
                         tenant::Column::Limits,
+                        tenant::Column::Routes,
                         tenant::Column::UpdatedAtMs,
                     ])
                     .to_owned(),

@@ -21,7 +21,7 @@ SELECT h.head, k.id, k.hash, k.key_until_ms, k.tenant, k.name, k.group_name, k.u
  k.limits, k.allow_ips, k.reject_unsupported, k.cost_center, k.tags, k.status, \
  t.status AS t_status, t.prepaid AS t_prepaid, t.strict_hold AS t_strict_hold, \
  t.serve_without_billing AS t_serve_without_billing, t.abandoned_free AS t_abandoned_free, \
- t.log_content AS t_log_content, t.limits AS t_limits, \
+ t.log_content AS t_log_content, t.limits AS t_limits, t.routes AS t_routes, \
  u.role AS u_role, u.multiplier AS u_multiplier, u.limits AS u_limits, u.status AS u_status, \
  g.status AS g_status, g.allow_ips AS g_allow_ips, g.limits AS g_limits, g.user_limits AS g_user_limits, \
  g.multiplier AS g_multiplier \
@@ -104,6 +104,7 @@ struct Row {
     t_abandoned_free: Option<bool>,
     t_log_content: Option<bool>,
     t_limits: Option<String>,
+    t_routes: Option<String>,
     u_role: Option<String>,
     u_multiplier: Option<i64>,
     u_limits: Option<String>,
@@ -153,6 +154,7 @@ impl Row {
             abandoned_free: need(table, self.t_abandoned_free)?,
             log_content: need(table, self.t_log_content)?,
             limits: json(table, &need(table, self.t_limits)?)?,
+            routes: json(table, &need(table, self.t_routes)?)?,
         };
         let table = "tenant_user";
         let user = if terms.user.is_empty() {

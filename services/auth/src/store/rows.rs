@@ -24,6 +24,7 @@ pub(super) fn tenant(row: tenant::Model) -> Result<(Tenant, Origin), Fault> {
         abandoned_free: row.abandoned_free,
         log_content: row.log_content,
         limits: json(table, &row.limits)?,
+        routes: json(table, &row.routes)?,
         name: row.name,
     };
     Ok((tenant, value(table, &row.origin)?))
@@ -43,6 +44,7 @@ pub(super) fn tenant_row(
         abandoned_free: Set(tenant.abandoned_free),
         log_content: Set(tenant.log_content),
         limits: Set(text("tenant", &tenant.limits)?),
+        routes: Set(text("tenant", &tenant.routes)?),
         origin: Set(origin.as_str().to_owned()),
         updated_at_ms: Set(now_ms),
     })

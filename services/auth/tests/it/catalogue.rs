@@ -3,7 +3,7 @@
 use switchboard_common::error::Reason;
 use switchboard_proto::{
     auth::v1::{ListKeysRequest, Status as Standing},
-    common::v1::Limits,
+    common::v1::{Limits, TargetRule},
 };
 
 use crate::world::{OWN, Place, START_MS, World, catalogue, full_key, key, param, reason};
@@ -68,6 +68,52 @@ async fn the_same_file_twice_changes_nothing_and_what_left_is_disabled() {
             world.ask(&own(1)).await.unwrap().key_status(),
             Standing::Active
         );
+        world.close().await;
+        place.clear().await;
+    }
+}
+
+#[tokio::test]
+async fn a_tenants_routes_are_kept_told_and_compared() {
+    for place in Place::all("routes") {
+        let world = World::open(&place).await;
+        let rule = TargetRule {
+            pin: vec!["local".to_owned(), "main".to_owned()],
+            forbid: vec!["seat".to_owned()],
+            weights: [("main".to_owned(), 0), ("local".to_owned(), 9)].into(),
+        };
+        let file = |rule: Option<&TargetRule>| {
+            let mut file = catalogue(vec![key("ci", &own(1))]);
+            file.tenants[0].routes = rule
+                .map(|rule| ("chat".to_owned(), rule.clone()))
+                .into_iter()
+                .chain([("embed".to_owned(), TargetRule::default())])
+                .collect();
+            file
+        };
+        world.apply(file(None)).await.unwrap();
+        assert!(world.ask(&own(1)).await.unwrap().routes.is_empty());
+        let changed = world.admin().apply(file(Some(&rule))).await.unwrap();
+        let changes = changed.into_inner().changes;
+        assert_eq!(changes.len(), 1);
+        assert_eq!(
+            (changes[0].section.as_str(), changes[0].detail.as_str()),
+            (
+                "tenant",
+                "routes.chat: none → pin local main, forbid seat, weight local 9, weight main 0"
+            )
+        );
+        assert!(world.apply(file(Some(&rule))).await.unwrap().0.is_empty());
+        assert_eq!(
+            world.ask(&own(1)).await.unwrap().routes,
+            [("chat".to_owned(), rule.clone())].into()
+        );
+        let mut broken = rule;
+        broken.forbid = vec![" seat".to_owned()];
+        let refused = world.apply(file(Some(&broken))).await.unwrap_err();
+        assert_eq!(param(&refused), "tenants[0].routes.chat.forbid[0]");
+        world.apply(file(None)).await.unwrap();
+        assert!(world.ask(&own(1)).await.unwrap().routes.is_empty());
         world.close().await;
         place.clear().await;
     }

@@ -1,8 +1,11 @@
 //! One line for people on what an `apply` does. Never a secret.
 
-use std::fmt::{Display, Write as _};
+use std::{
+    collections::BTreeSet,
+    fmt::{Display, Write as _},
+};
 
-use crate::domain::identity::{Group, KeyTerms, Tenant, User};
+use crate::domain::identity::{Group, KeyTerms, Route, Tenant, User};
 
 /// One planned or committed difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,6 +143,12 @@ pub(super) fn tenant(old: &Tenant, new: &Tenant) -> String {
         .compare("abandoned free", &old.abandoned_free, &new.abandoned_free)
         .compare("log_content", &old.log_content, &new.log_content)
         .compare("limits", &old.limits, &new.limits);
+    let models: BTreeSet<&String> = old.routes.keys().chain(new.routes.keys()).collect();
+    let none = Route::default();
+    for model in models {
+        let of = |tenant: &Tenant| tenant.routes.get(model).unwrap_or(&none).to_string();
+        fields.compare(&format!("routes.{model}"), &of(old), &of(new));
+    }
     fields.finish()
 }
 

@@ -36,6 +36,7 @@ fn tenant(name: &str) -> Tenant {
         abandoned_free: false,
         log_content: false,
         limits: Limits::default(),
+        routes: BTreeMap::new(),
     }
 }
 
