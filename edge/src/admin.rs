@@ -18,7 +18,7 @@ use switchboard_proto::auth::v1::{AuthenticateAdminRequest, auth_admin_client::A
 use tonic::Status;
 use tower::ServiceExt as _;
 
-use crate::api::Edge;
+use crate::api::{Edge, refuse};
 
 /// The way to each admin service, by its full name.
 #[derive(Clone)]
@@ -71,8 +71,7 @@ pub(crate) async fn pass(
             Reason::NotFound,
             "there is no such path; admin calls are gRPC to switchboard.<area>.v1.<Area>Admin",
         );
-        edge.observed.answered("other", 404);
-        return crate::error::respond(&failure);
+        return refuse(&edge, &failure);
     };
     let response = match prove(&edge.admins.auth, request.headers()).await {
         Ok(()) => forward(target.clone(), request).await,

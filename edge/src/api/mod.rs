@@ -175,7 +175,8 @@ pub(crate) fn wrong_method(edge: &Edge, allowed: &'static str) -> Response<Body>
     response
 }
 
-fn refuse(edge: &Edge, failure: &Failure) -> Response<Body> {
+/// A refusal that reaches no forwarder, with an id of its own.
+pub(crate) fn refuse(edge: &Edge, failure: &Failure) -> Response<Body> {
     let mut response = error::respond(failure);
     let id = RequestId::generate(edge.clock.now_ms()).to_string();
     if let Ok(id) = HeaderValue::from_str(&id) {
