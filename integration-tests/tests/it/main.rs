@@ -7,6 +7,7 @@
 )]
 
 mod architecture;
+mod clients;
 mod errors;
 mod harness;
 mod roles;

@@ -32,3 +32,4 @@ mod s08_redis;
 mod s09_changes;
 mod s10_stalled;
 mod s11_catalogue;
+mod tracing;

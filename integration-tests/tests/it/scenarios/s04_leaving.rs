@@ -222,8 +222,8 @@ async fn a_slot_comes_back_whatever_ended_the_call(builder: Builder) {
     caller.send("/v1/chat/completions", "{\"model\":\"m\",").await.expect(400);
     caller.chat("m").await.expect(200);
     let mut unknown = chat("m");
-    unknown["messages"] = json!("no list");
-    stack.upstream.push(Script::error(400, "invalid_request_error", None, "messages is no list"));
+    unknown["temperature"] = json!(99);
+    stack.upstream.push(Script::error(400, "invalid_request_error", None, "temperature is too high"));
     caller.ask(&unknown).await.expect(400);
     caller.chat("m").await.expect(200);
     stack.finish().await;

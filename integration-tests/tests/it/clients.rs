@@ -1,0 +1,116 @@
+//! The official Python client, unchanged, against a whole Switchboard (ERR-2).
+//!
+//! It has its own scripted upstream, `clients/fake_upstream.py`, whose directives stand in the prompts.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use switchboard_integration_tests::setup::{Setup, secret_of};
+use switchboard_integration_tests::stack::{Builder, Stack};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::OnceCell;
+
+/// What is not served yet.
+const SKIP: &str = "tag:responses,tag:ws,tag:state,tag:background,tag:lanes,tag:images,tag:audio,tag:multipart,tag:moderations,tag:completions";
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
+}
+
+/// The virtual environment, made once.
+async fn python() -> &'static Path {
+    static MADE: OnceCell<PathBuf> = OnceCell::const_new();
+    MADE.get_or_init(async || {
+        let wanted = std::fs::read_to_string(here().join("requirements.txt")).unwrap();
+        let directory = std::env::current_exe().unwrap();
+        let target = directory.ancestors().nth(3).expect("target/<profile>/deps");
+        let venv = target.join("clients-venv");
+        let python = venv.join("bin/python");
+        let stamp = venv.join("requirements.installed");
+        if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+            return python;
+        }
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv)).await;
+        let mut pip = Command::new(&python);
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
+        run(pip.arg(here().join("requirements.txt"))).await;
+        std::fs::write(stamp, wanted).unwrap();
+        python
+    })
+    .await
+}
+
+async fn run(command: &mut Command) {
+    let output = command.output().await.expect("python3 is installed: `make test` sees to it");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The client's own upstream and its address; it ends when dropped.
+async fn upstream(python: &Path) -> (Child, std::net::SocketAddr) {
+    let mut child = Command::new(python)
+        .arg(here().join("fake_upstream.py"))
+        .args(["--port", "0", "--models", "fake-chat,fake-embed"])
+        .env("PYTHONUNBUFFERED", "1")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if let Some(said) = line.strip_prefix("LISTENING ") {
+            let address = said.split_whitespace().next().unwrap();
+            let address = address.trim_start_matches("http://").trim_end_matches('/');
+            return (child, address.parse().unwrap());
+        }
+    }
+    panic!("the clients' upstream does not start");
+}
+
+async fn accept(builder: Builder) {
+    let python = python().await;
+    let (_upstream, address) = upstream(python).await;
+    let price = "price: {input: 1.00, output: 2.00}";
+    let setup = Setup::new()
+        // The cases make the one account fail on purpose, again and again.
+        .account_at("fake", address, "cooldown: {max: 0s}, breaker: off")
+        .model("fake-chat", &format!("{price}, targets: [{{account: fake}}]"))
+        .model("fake-embed", &format!("accepts: [openai.embeddings], {price}, targets: [{{account: fake}}]"))
+        .tenant("acme", "hold: estimate")
+        .key("k", "");
+    let builder = builder.settings(|settings| settings.forwarder.retries_in_hand = 10_000);
+    let stack = builder.setup(setup).start().await;
+    let output = Command::new(python)
+        .arg(here().join("accept_openai.py"))
+        .env("BASE_URL", format!("http://{}/v1", stack.edges()[0]))
+        .env("API_KEY", secret_of("k"))
+        .env("BAD_API_KEY", "sk-nobody-has-this-key-at-all-000000000000")
+        .env("UPSTREAM_LOG", format!("http://{address}"))
+        .env("GATEWAY", "1")
+        .env("SKIP", SKIP)
+        .env("PYTHONUNBUFFERED", "1")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let failed: Vec<&str> = said.lines().filter(|line| line.starts_with("FAIL")).collect();
+    let last = said.lines().last().unwrap_or_default().to_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && failed.is_empty(), "{last}\n{}\n{errors}", failed.join("\n"));
+    assert!(last.contains(" 0 failed"), "{last}");
+    stack.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_official_python_client_is_served_by_one_process() {
+    Box::pin(accept(Stack::in_process())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_official_python_client_is_served_by_a_split_system() {
+    Box::pin(accept(Stack::split())).await;
+}
