@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use switchboard_common::error::{Failure, Reason};
 use switchboard_proto::{
     auth::v1::{Principal, Status},
-    common::v1::Dialect,
+    common::v1::{Dialect, TargetRule},
 };
 
 use super::catalogue::{Catalogue, Resolved, allows};
@@ -107,6 +107,14 @@ impl Caller {
             .param("model"));
         }
         Ok(resolved)
+    }
+
+    /// The tenant's own choice of accounts for a model (ROUTE-4): that of the very name first, then that of its pattern.
+    pub(crate) fn route(&self, resolved: &Resolved) -> Option<&TargetRule> {
+        let routes = &self.principal.routes;
+        routes
+            .get(&resolved.public_name)
+            .or_else(|| routes.get(&resolved.model.name))
     }
 }
 

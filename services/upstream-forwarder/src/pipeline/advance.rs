@@ -84,6 +84,7 @@ async fn next(
         deadline_ms: request.deadline_ms(),
         attempt: u32::try_from(made).unwrap_or(u32::MAX),
         held: course.live.lease(),
+        route: request.who.route(&request.resolved).cloned(),
     };
     let mut call = tonic::Request::new(message);
     call.set_timeout(conductor.config.peer_timeout);

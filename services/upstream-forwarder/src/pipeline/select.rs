@@ -125,6 +125,7 @@ async fn acquire(conductor: &Conductor, request: &Request) -> Result<AcquireResp
         }),
         arrived_ms: request.call.arrived_us / 1_000,
         deadline_ms: request.deadline_ms(),
+        route: request.who.route(&request.resolved).cloned(),
     };
     // A scheduler that dies takes its queue along: who waited there queues again, with the age it has.
     let call = || {

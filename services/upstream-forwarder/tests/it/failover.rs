@@ -8,11 +8,11 @@ use serde_json::json;
 use switchboard_common::error::Reason;
 use switchboard_proto::{
     billing::v1::Ending,
-    common::v1::{Dialect, UsageSource},
+    common::v1::{Dialect, TargetRule, UsageSource},
     scheduler::v1::{Blame, FailureKind},
 };
 
-use crate::rig::{Rig, SECOND, SECRET, chat, config};
+use crate::rig::{KEY, Rig, SECOND, SECRET, chat, config};
 
 fn error(status: u16) -> Script {
     Script::error(status, "server_error", None, "went wrong")
@@ -49,6 +49,36 @@ async fn fails_over(name: &str, script: Script, stream: bool, kind: &str) {
     assert_eq!(attempts, [("one", kind), ("two", "")], "{name}");
     assert_eq!(settlement.usage, settlement.attempts[1].usage, "{name}");
     assert_eq!(rig.world.state().advanced.len(), 1, "{name}");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_tenants_own_choice_of_accounts_goes_along() {
+    let rule = |account: &str| TargetRule {
+        pin: vec![account.to_owned()],
+        weights: [(account.to_owned(), 7)].into(),
+        ..TargetRule::default()
+    };
+    let rig = Rig::with(config(), |state| {
+        let caller = state.principals.get_mut(KEY).unwrap();
+        caller.routes = [
+            ("text".to_owned(), rule("two")),
+            ("other".to_owned(), rule("one")),
+        ]
+        .into();
+    })
+    .await;
+    rig.upstream.push_on_key(SECRET, error(500));
+    assert_eq!(rig.chat(&chat(false)).await.status, 200);
+    let (acquired, advanced) = {
+        let state = rig.world.state();
+        (
+            state.acquired[0].route.clone(),
+            state.advanced[0].route.clone(),
+        )
+    };
+    assert_eq!(acquired, Some(rule("two")));
+    assert_eq!(advanced, acquired);
     rig.end().await;
 }
 
