@@ -108,7 +108,6 @@ const TABLE: &[NoEffect] = &[
     always("tenants[].subscription", "the tenant pays by balance or on account"),
     not("tenants[].time_zone", &["UTC", "Etc/UTC"], "days and months begin in UTC"),
     always("tenants[].fallbacks", "there is no fallback"),
-    always("tenants[].routes", "the tenant is served like all others"),
     is("tenants[].budgets[].window", &["week", "total"], NOT_COUNTED),
     is("tenants[].budgets[].rolling", &["true"], "the window follows the calendar"),
     is("tenants[].users[].budgets[].window", &["week", "total"], NOT_COUNTED),

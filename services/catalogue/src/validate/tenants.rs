@@ -1,12 +1,13 @@
 //! Tenants, their users, apps and keys.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{Context, budgets, fit_name, limits, refer, unique};
+use super::{Context, budgets, fit_name, limits, multiplier, refer, some_or_absent, unique};
 use crate::decode::quoted;
 use crate::diagnostic::{Path, Problems};
+use crate::models::Model;
 use crate::scalar::SecretRef;
-use crate::tenants::{Key, Tenant, WithoutBilling};
+use crate::tenants::{Key, Route, Tenant, WithoutBilling};
 
 pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>) {
     let root = Path::Root;
@@ -23,6 +24,13 @@ pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>) {
     let mut secrets = HashMap::new();
     for (index, tenant) in tenants.iter().enumerate() {
         let at = list.index(index);
+        if tenant.name.contains('/') {
+            errors.report(
+                &at.key("name"),
+                "the name holds `/`: keys are named tenant/key",
+                "write a name without `/`",
+            );
+        }
         money(context, tenant, &at, errors);
         choices(context, tenant, &at, errors);
         people(tenant, &at, errors);
@@ -125,10 +133,38 @@ fn choices(context: &Context<'_>, tenant: &Tenant, at: &Path<'_>, errors: &mut P
             }
         }
     }
+    routes(context, tenant, at, errors);
+}
+
+/// The tenant's own choice of accounts: what it names exists, each model has one rule, and a rule leaves someone to serve.
+fn routes(context: &Context<'_>, tenant: &Tenant, at: &Path<'_>, errors: &mut Problems<'_>) {
     let routes = at.key("routes");
+    let mut seen = HashMap::new();
     for (model, route) in &tenant.routes {
         let here = routes.key(model);
-        context.model(model, &here, errors);
+        let index = context.model(model, &here, errors);
+        if let Some(found) = context.models.resolve(model)
+            && let Some(first) = seen.insert(found.name, model)
+        {
+            errors.report(
+                &here,
+                format!("{} and {} are one model", quoted(first), quoted(model)),
+                "put both into one rule",
+            );
+        }
+        if let Some(entry) = index.and_then(|index| context.catalogue.models.get(index))
+            && !entry.targets.is_empty()
+            && !entry
+                .targets
+                .iter()
+                .any(|target| leaves(route, &target.account))
+        {
+            errors.report(
+                &here,
+                format!("this leaves no account that serves {}", quoted(model)),
+                format!("leave one of {}", accounts(entry)),
+            );
+        }
         for (key, accounts) in [("pin", &route.pin), ("forbid", &route.forbid)] {
             let list = here.key(key);
             for (index, account) in accounts.iter().enumerate() {
@@ -140,6 +176,23 @@ fn choices(context: &Context<'_>, tenant: &Tenant, at: &Path<'_>, errors: &mut P
             context.account(account, &weights.key(account), errors);
         }
     }
+}
+
+fn leaves(route: &Route, account: &String) -> bool {
+    (route.pin.is_empty() || route.pin.contains(account))
+        && !route.forbid.contains(account)
+        && route.weights.get(account) != Some(&0)
+}
+
+/// The accounts that serve a model, each once, as many as fit a line.
+fn accounts(model: &Model) -> String {
+    let names: BTreeSet<&str> = model
+        .targets
+        .iter()
+        .map(|target| target.account.as_str())
+        .collect();
+    let shown: Vec<String> = names.into_iter().take(10).map(quoted).collect();
+    shown.join(", ")
 }
 
 /// The tenant's own choice over the models' fallbacks must not lead in a circle.
@@ -191,6 +244,7 @@ fn people(tenant: &Tenant, at: &Path<'_>, errors: &mut Problems<'_>) {
                 "write e.g. `ana@acme.example`",
             );
         }
+        multiplier(user.multiplier, &user_at.key("multiplier"), errors);
         if let Some(own) = &user.limits {
             limits(own, &user_at.key("limits"), errors);
         }
@@ -240,6 +294,8 @@ fn key(
     if let Some(own) = &key.limits {
         limits(own, &at.key("limits"), errors);
     }
+    some_or_absent(key.models.as_ref(), &at.key("models"), errors);
+    some_or_absent(key.allow_ips.as_ref(), &at.key("allow_ips"), errors);
     if let Some(models) = &key.models {
         let group = context.groups.get(key.group.as_str()).copied();
         let list = at.key("models");

@@ -122,7 +122,6 @@ fn constructs_without_effect_are_warnings_with_their_line() {
         "tenants[0].subscription",
         "tenants[0].time_zone",
         "tenants[0].fallbacks",
-        "tenants[0].routes",
         "tenants[0].apps",
         "tenants[0].keys[0].unsupported",
     ] {
@@ -130,6 +129,7 @@ fn constructs_without_effect_are_warnings_with_their_line() {
     }
     for effective in [
         "tenants[0].budgets[0].window",
+        "tenants[0].routes",
         "groups[0].class",
         "tenants[0].log_content",
         "accounts[0].concurrency",

@@ -1,10 +1,12 @@
 //! A catalogue cut into what each service owns.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use secrecy::{ExposeSecret as _, SecretString};
 use switchboard_catalogue::{
-    Abandoned, Budget, BudgetWindow, Catalogue, Cidr, Group, Hold, Key, Limits, SecretRef, Tenant,
-    Unsupported, User, WithoutBilling,
+    Abandoned, Budget, BudgetWindow, Catalogue, Cidr, Group, Hold, Key, Limits, NameIndex,
+    SecretRef, Tenant, Unsupported, User, WithoutBilling,
 };
 use switchboard_proto::{
     auth::v1 as auth, billing::v1 as billing, common::v1 as common, credentials::v1 as credentials,
@@ -62,11 +64,15 @@ impl Fragments {
                 })
             })
             .collect();
+        let models = NameIndex::new(&catalogue.models);
         let tenants = catalogue
             .tenants
             .iter()
             .enumerate()
-            .map(|(at, tenant)| access(catalogue, tenant, at, &mut resolve))
+            .map(|(at, tenant)| auth::Tenant {
+                routes: routes(&models, tenant),
+                ..access(catalogue, tenant, at, &mut resolve)
+            })
             .collect();
         if !problems.is_empty() {
             return Err(problems);
@@ -139,7 +145,28 @@ fn access(
                 access_key(catalogue, key, secret.as_ref())
             })
             .collect(),
+        routes: HashMap::new(),
     }
+}
+
+/// The tenant's choice of accounts, aliases replaced by the names that requests are known by.
+fn routes(models: &NameIndex, tenant: &Tenant) -> HashMap<String, common::TargetRule> {
+    let canonical = |name: &String| {
+        let found = models.resolve(name);
+        found.map_or_else(|| name.clone(), |found| found.name.to_owned())
+    };
+    tenant
+        .routes
+        .iter()
+        .map(|(model, route)| {
+            let rule = common::TargetRule {
+                pin: route.pin.clone(),
+                forbid: route.forbid.clone(),
+                weights: route.weights.clone().into_iter().collect(),
+            };
+            (canonical(model), rule)
+        })
+        .collect()
 }
 
 fn user(user: &User) -> auth::User {
@@ -232,4 +259,50 @@ fn cidrs(cidrs: Option<&[Cidr]>) -> Vec<String> {
 
 fn millionths(multiplier: switchboard_catalogue::Multiplier) -> u64 {
     u64::try_from(multiplier.millionths()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct None;
+
+    impl Secrets for None {
+        fn resolve(&self, _: &SecretRef) -> Result<Option<SecretString>, String> {
+            Ok(Option::None)
+        }
+    }
+
+    #[test]
+    fn a_tenants_routes_bear_the_names_of_the_catalogue() {
+        let text = "
+version: 1
+accounts:
+  - {name: a, provider: openai, credential: none}
+  - {name: b, provider: openai, credential: none}
+models:
+  - {name: chat, aliases: [talk], price: {input: 1, output: 2}, targets: [{account: a}, {account: b}]}
+  - {name: \"gpt-*\", price: {input: 1, output: 2}, targets: [{account: a}, {account: b}]}
+groups: [{name: g}]
+tenants:
+  - name: t
+    routes: {talk: {pin: [b], weights: {b: 3}}, gpt-4o: {forbid: [a]}, \"gpt-*\": {weights: {a: 0}}}
+";
+        let catalogue = switchboard_catalogue::parse(text, "f").unwrap().catalogue;
+        let fragments = Fragments::of(&catalogue, &None).unwrap();
+        let routes = &fragments.tenants[0].routes;
+        let mut names: Vec<_> = routes.keys().collect();
+        names.sort_unstable();
+        assert_eq!(names, ["chat", "gpt-*", "gpt-4o"]);
+        assert_eq!(
+            routes["chat"],
+            common::TargetRule {
+                pin: vec!["b".to_owned()],
+                forbid: Vec::new(),
+                weights: [("b".to_owned(), 3)].into(),
+            }
+        );
+        assert_eq!(routes["gpt-4o"].forbid, ["a"]);
+        assert_eq!(routes["gpt-*"].weights["a"], 0);
+    }
 }

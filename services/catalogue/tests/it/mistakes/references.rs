@@ -76,8 +76,17 @@ pub(super) const CASES: &[Case] = &[
     ("    users:\n", "    fallbacks: {chat: embed, embed: chat}\n    users:\n", &[
         "28:23: tenants[0].fallbacks.chat: these fallbacks lead in a circle: chat → embed → chat; remove one of these references",
     ]),
-    ("    users:\n", "    routes: {chat: {pin: [other]}}\n    users:\n", &[
-        "28:27: tenants[0].routes.chat.pin[0]: there is no account `other`; known: `claude`, `main`; or add it to `accounts`",
+    ("    users:\n", "    routes: {chat: {forbid: [main]}}\n    users:\n", &[
+        "28:20: tenants[0].routes.chat: this leaves no account that serves `chat`; leave one of `main`",
+    ]),
+    ("    users:\n", "    routes: {embed: {pin: [claude]}}\n    users:\n", &[
+        "28:21: tenants[0].routes.embed: this leaves no account that serves `embed`; leave one of `main`",
+    ]),
+    ("    users:\n", "    routes: {chat: {pin: [main]}, talk: {weights: {main: 5}}}\n    users:\n", &[
+        "28:41: tenants[0].routes.talk: `chat` and `talk` are one model; put both into one rule",
+    ]),
+    ("    users:\n", "    routes: {chat: {pin: [main, other]}}\n    users:\n", &[
+        "28:33: tenants[0].routes.chat.pin[1]: there is no account `other`; known: `claude`, `main`; or add it to `accounts`",
     ]),
     ("{email: ana@acme.example}", "{email: ana}", &[
         "29:17: tenants[0].users[0].email: this is not an e-mail address; write e.g. `ana@acme.example`",

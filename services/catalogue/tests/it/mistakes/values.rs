@@ -34,6 +34,36 @@ pub(super) const CASES: &[Case] = &[
     ("    models: [chat, embed]", "    share: 20%", &[
         "23:12: groups[0].share: only a reserved group has a share; write `class: reserved`, or remove `share`",
     ]),
+    ("    models: [chat, embed]", "    models: []", &[
+        "23:13: groups[0].models: this list is empty: it would allow nothing; name at least one, or leave the key out to allow all",
+    ]),
+    ("    models: [chat, embed]", "    accounts: []", &[
+        "23:15: groups[0].accounts: this list is empty: it would allow nothing; name at least one, or leave the key out to allow all",
+    ]),
+    ("    models: [chat, embed]", "    allow_ips: []", &[
+        "23:16: groups[0].allow_ips: this list is empty: it would allow nothing; name at least one, or leave the key out to allow all",
+    ]),
+    ("user: ana@acme.example}", "models: []}", &[
+        "31:45: tenants[0].keys[0].models: this list is empty: it would allow nothing; name at least one, or leave the key out to allow all",
+    ]),
+    ("user: ana@acme.example}", "allow_ips: []}", &[
+        "31:48: tenants[0].keys[0].allow_ips: this list is empty: it would allow nothing; name at least one, or leave the key out to allow all",
+    ]),
+    ("    models: [chat, embed]", "    multiplier: 0", &[
+        "23:17: groups[0].multiplier: the multiplier is 0; write a factor above 0; what is to be free has prices of 0",
+    ]),
+    ("    models: [chat, embed]", "    multiplier: 10000.1", &[
+        "23:17: groups[0].multiplier: the multiplier is more than 10000; write at most 10000",
+    ]),
+    ("{email: ana@acme.example}", "{email: ana@acme.example, multiplier: 0.0}", &[
+        "29:46: tenants[0].users[0].multiplier: the multiplier is 0; write a factor above 0; what is to be free has prices of 0",
+    ]),
+    ("concurrency: 5", "tokens_per_minute: 1000000000001", &[
+        "25:38: limit_profiles[0].tokens_per_minute: `tokens_per_minute` is more than can be counted; write at most 1000000000000, or leave the key out for no limit",
+    ]),
+    ("  - name: acme\n", "  - name: ac/me\n", &[
+        "27:11: tenants[0].name: the name holds `/`: keys are named tenant/key; write a name without `/`",
+    ]),
     ("    models: [chat, embed]", "    class: reserved", &[
         "23:12: groups[0].class: `reserved` needs a share; add `share: 20%`",
     ]),
