@@ -7,6 +7,7 @@ use switchboard_proto::{
     common::v1::TargetRule,
     scheduler::v1::{AcquireRequest, AcquireResponse, Blame, FailureKind, Release},
 };
+use tokio::task::JoinSet;
 
 use crate::world::{Node, Shape, World, account, asked, granted, one_model, outcome, until};
 
@@ -171,7 +172,8 @@ async fn who_waits_for_its_own_account_holds_up_nobody_and_gets_no_other() {
     let holder = ruled("b", "", &[]);
     let held = node.acquire(holder.clone()).await;
     let (waiter, waits) = (ruled("b", "", &[]), node.clone());
-    let waiting = tokio::spawn(async move { waits.acquire(waiter).await });
+    let mut waiting = JoinSet::new();
+    waiting.spawn(async move { waits.acquire(waiter).await });
     until("one waits", async || node.component.waiters() == 1).await;
     let other = asked();
     let answer = node.acquire(other.clone()).await;
@@ -179,7 +181,7 @@ async fn who_waits_for_its_own_account_holds_up_nobody_and_gets_no_other() {
     // `a` is free from here on and by far the heavier.
     release(&node, &other, answer).await;
     release(&node, &holder, held).await;
-    let served = waiting.await.unwrap();
+    let served = waiting.join_next().await.unwrap().unwrap();
     assert_eq!(granted(&served), "b");
     assert!(served.queued_us > 0);
 }
