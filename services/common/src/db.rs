@@ -9,6 +9,7 @@ use std::{path::PathBuf, time::Duration};
 use sea_orm::{
     ConnectOptions, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
     SqliteTransactionMode, TransactionOptions, TransactionTrait as _,
+    sqlx::{self, Connection as _, SqliteConnection},
 };
 
 /// Where a service's facts lie.
@@ -153,6 +154,75 @@ async fn sqlite(
                 .pragma("foreign_keys", "ON")
                 .busy_timeout(Duration::from_secs(10))
                 .statement_cache_capacity(256)
+        })
+        .map_sqlx_sqlite_pool_opts(|pool| {
+            pool.after_release(|connection, _| Box::pin(is_outside_transactions(connection)))
         });
     sea_orm::Database::connect(options).await
+}
+
+/// Whether a connection may be used again. SQLite ends a transaction by itself when the disk is full or a file cannot be
+/// written; the driver's `ROLLBACK` fails then, and it goes on counting a transaction that is none. From then on its
+/// "transactions" are savepoints, and one that is rolled back stays open around all that follow: they would be
+/// acknowledged and never committed. Such a connection is closed.
+async fn is_outside_transactions(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    // What a dropped transaction still has to do comes before this.
+    connection.ping().await?;
+    let outside = !connection.is_in_transaction();
+    if !outside {
+        tracing::warn!("a transaction could not be rolled back; its connection is closed");
+    }
+    Ok(outside)
+}
+
+#[cfg(test)]
+mod tests {
+    use sea_orm::ConnectionTrait as _;
+
+    use super::*;
+
+    async fn count(database: &Database) -> i64 {
+        let sql = "SELECT count(*) AS n FROM t";
+        let row = database
+            .reader()
+            .query_one_raw(sea_orm::Statement::from_string(DbBackend::Sqlite, sql))
+            .await
+            .unwrap()
+            .unwrap();
+        row.try_get("", "n").unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_committed_after_sqlite_gave_a_transaction_up_is_committed() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(&DatabaseConfig::Sqlite {
+            path: directory.path().join("t.sqlite"),
+            full_sync: true,
+        })
+        .await
+        .unwrap();
+        let writer = database.writer();
+        writer
+            .execute_unprepared("CREATE TABLE t (n INTEGER)")
+            .await
+            .unwrap();
+        // As SQLite itself does when the disk is full: the transaction is gone, and nobody told the driver.
+        let given_up = database.begin().await.unwrap();
+        given_up.execute_unprepared("ROLLBACK").await.unwrap();
+        drop(given_up);
+        let failed = database.begin().await.unwrap();
+        failed
+            .execute_unprepared("INSERT INTO t VALUES (1)")
+            .await
+            .unwrap();
+        drop(failed);
+        for n in 1..=2 {
+            let good = database.begin().await.unwrap();
+            good.execute_unprepared("INSERT INTO t VALUES (2)")
+                .await
+                .unwrap();
+            good.commit().await.unwrap();
+            assert_eq!(count(&database).await, n);
+        }
+    }
 }
