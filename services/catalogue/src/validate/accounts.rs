@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Context, limits, positive, price, refer, unique, windows};
+use super::{Context, limits, positive, price, refer, some_or_absent, unique, windows};
 use crate::accounts::{Account, Concurrency, OauthFlow, OauthProvider};
 use crate::decode::listed;
 use crate::diagnostic::{Path, Problems};
@@ -27,6 +27,7 @@ pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: 
         credential(context, account, &at, errors);
         numbers(account, &at, errors);
         language(account, &at, errors);
+        some_or_absent(account.dialects.as_ref(), &at.key("dialects"), errors);
         served(account, &at, warnings);
     }
     let list = root.key("oauth_providers");

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Context, budgets, fit_name, group_limits, profile, unique, windows};
+use super::{
+    Context, budgets, fit_name, group_limits, multiplier, profile, some_or_absent, unique, windows,
+};
 use crate::decode::quoted;
 use crate::diagnostic::{Path, Problems};
 use crate::groups::{Class, Group};
@@ -60,6 +62,12 @@ pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>) {
 }
 
 fn one(context: &Context<'_>, group: &Group, at: &Path<'_>, errors: &mut Problems<'_>) {
+    some_or_absent(group.models.as_ref(), &at.key("models"), errors);
+    some_or_absent(group.accounts.as_ref(), &at.key("accounts"), errors);
+    some_or_absent(group.allow_ips.as_ref(), &at.key("allow_ips"), errors);
+    if let Some(own) = group.multiplier {
+        multiplier(own, &at.key("multiplier"), errors);
+    }
     if let Some(models) = &group.models {
         let list = at.key("models");
         for (index, model) in models.iter().enumerate() {

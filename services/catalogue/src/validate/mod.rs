@@ -11,6 +11,7 @@ mod tenants;
 use std::collections::{HashMap, HashSet};
 
 use crate::accounts::Account;
+use crate::amount::Multiplier;
 use crate::catalogue::Catalogue;
 use crate::decode::{listed, nearest, quoted};
 use crate::diagnostic::{Path, Problems};
@@ -234,18 +235,57 @@ fn positive(fields: &[(&str, Option<u64>)], at: &Path<'_>, errors: &mut Problems
     }
 }
 
+/// A list whose absence means "all" must name something: empty, it would mean the opposite to whoever wrote it.
+fn some_or_absent<T>(list: Option<&Vec<T>>, at: &Path<'_>, errors: &mut Problems<'_>) {
+    if list.is_some_and(Vec::is_empty) {
+        errors.report(
+            at,
+            "this list is empty: it would allow nothing",
+            "name at least one, or leave the key out to allow all",
+        );
+    }
+}
+
+/// A factor on what callers pay: above 0, since what is free has a price of 0, and not a slip of the unit.
+fn multiplier(value: Multiplier, at: &Path<'_>, errors: &mut Problems<'_>) {
+    if value.millionths() == 0 {
+        errors.report(
+            at,
+            "the multiplier is 0",
+            "write a factor above 0; what is to be free has prices of 0",
+        );
+    } else if value > MAX_MULTIPLIER {
+        errors.report(
+            at,
+            format!("the multiplier is more than {MAX_MULTIPLIER}"),
+            format!("write at most {MAX_MULTIPLIER}"),
+        );
+    }
+}
+
+/// Counters are signed and count millionths.
+const MAX_LIMIT: u64 = 1_000_000_000_000;
+/// Ten thousand times the price is surely a slip of the unit.
+const MAX_MULTIPLIER: Multiplier = Multiplier::from_millionths(10_000_000_000);
+
 fn limits(limits: &Limits, at: &Path<'_>, errors: &mut Problems<'_>) {
-    positive(
-        &[
-            ("requests_per_second", limits.requests_per_second),
-            ("requests_per_minute", limits.requests_per_minute),
-            ("tokens_per_minute", limits.tokens_per_minute),
-            ("concurrency", limits.concurrency.map(u64::from)),
-            ("burst", limits.burst),
-        ],
-        at,
-        errors,
-    );
+    let fields = [
+        ("requests_per_second", limits.requests_per_second),
+        ("requests_per_minute", limits.requests_per_minute),
+        ("tokens_per_minute", limits.tokens_per_minute),
+        ("concurrency", limits.concurrency.map(u64::from)),
+        ("burst", limits.burst),
+    ];
+    positive(&fields, at, errors);
+    for (key, value) in fields {
+        if value.is_some_and(|value| value > MAX_LIMIT) {
+            errors.report(
+                &at.key(key),
+                format!("`{key}` is more than can be counted"),
+                format!("write at most {MAX_LIMIT}, or leave the key out for no limit"),
+            );
+        }
+    }
     if limits.burst.is_some()
         && limits.requests_per_second.is_none()
         && limits.requests_per_minute.is_none()

@@ -56,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
         "23:17: groups[0].multiplier: the multiplier is more than 10000; write at most 10000",
     ]),
     ("{email: ana@acme.example}", "{email: ana@acme.example, multiplier: 0.0}", &[
-        "29:46: tenants[0].users[0].multiplier: the multiplier is 0; write a factor above 0; what is to be free has prices of 0",
+        "29:47: tenants[0].users[0].multiplier: the multiplier is 0; write a factor above 0; what is to be free has prices of 0",
     ]),
     ("concurrency: 5", "tokens_per_minute: 1000000000001", &[
         "25:38: limit_profiles[0].tokens_per_minute: `tokens_per_minute` is more than can be counted; write at most 1000000000000, or leave the key out for no limit",
