@@ -66,6 +66,9 @@ pub struct Deps {
 /// Why a forwarder cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A setting that cannot be.
+    #[error("{0}")]
+    Config(String),
     /// The journal.
     #[error(transparent)]
     Journal(#[from] journal::Error),
@@ -113,6 +116,9 @@ impl Component {
             journal,
             peers,
         } = deps;
+        if let Some(problem) = config.problem() {
+            return Err(Error::Config(problem));
+        }
         let meters = Meters::new(&metrics);
         let (journal, recovered) = Journal::open(&config.journal, &journal, &lifecycle).await?;
         meters.journal_damaged.inc_by(recovered.damaged);

@@ -125,6 +125,47 @@ pub struct Upstream {
     pub connection_window: u32,
 }
 
+impl Config {
+    /// What is wrong with it, if anything: a bound of 0 would refuse every request, or stop what runs.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let journal = &self.journal;
+        let sizes = [
+            ("body_limit", self.body_limit),
+            ("body_total", self.body_total),
+            ("stream_buffer", self.stream_buffer),
+            ("buffer_total", self.buffer_total),
+            ("answer_limit", self.answer_limit),
+            ("event_limit", self.event_limit),
+            ("count_parallel", self.count_parallel),
+            ("pending", self.pending),
+            ("batch", self.batch),
+            ("principals.lookups", self.principals.lookups),
+            ("journal.queue", journal.queue),
+        ];
+        let sizes = sizes.map(|(name, size)| (name, size == 0));
+        let others = [
+            ("max_hops", self.max_hops == 0),
+            ("journal.segment_bytes", journal.segment_bytes == 0),
+            ("journal.max_bytes", journal.max_bytes == 0),
+        ];
+        let times = [
+            ("body_idle", self.body_idle),
+            ("keep_alive", self.keep_alive),
+            ("total_timeout", self.total_timeout),
+            ("write_timeout", self.write_timeout),
+            ("progress", self.progress),
+            ("peer_timeout", self.peer_timeout),
+            ("reconnect", self.reconnect),
+            ("reconnect_max", self.reconnect_max),
+            ("journal.sync_after", journal.sync_after),
+        ];
+        let times = times.map(|(name, time)| (name, time.is_zero()));
+        let mut all = sizes.into_iter().chain(others).chain(times);
+        let (name, _) = all.find(|(_, zero)| *zero)?;
+        Some(format!("forwarder.{name} is 0; expected more"))
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -185,5 +226,25 @@ impl Default for Upstream {
             stream_window: 256 << 10,
             connection_window: 16 << 20,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_of_zero_is_named_before_anything_starts() {
+        assert_eq!(Config::default().problem(), None);
+        let mut config = Config::default();
+        config.journal.queue = 0;
+        let expected = "forwarder.journal.queue is 0; expected more";
+        assert_eq!(config.problem().as_deref(), Some(expected));
+        let config = Config {
+            progress: Duration::ZERO,
+            ..Config::default()
+        };
+        let expected = "forwarder.progress is 0; expected more";
+        assert_eq!(config.problem().as_deref(), Some(expected));
     }
 }

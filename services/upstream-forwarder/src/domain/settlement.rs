@@ -95,6 +95,8 @@ pub(crate) enum Charge {
     Nothing,
     /// What the upstream reported.
     Reported,
+    /// What the upstream reported, and counted what it left out: an answer without a number is not free.
+    Completed,
     /// Input alone, counted.
     Input,
     /// Input and output, counted.
@@ -111,14 +113,38 @@ impl Story {
     pub(crate) fn charge(&self, end: End) -> Charge {
         let last = self.attempts.last();
         let sent = last.is_some_and(|attempt| attempt.sent);
-        let reported = last.is_some_and(|attempt| attempt.usage.is_some());
+        let usage = last.and_then(|attempt| attempt.usage);
         match end {
             End::Failed(..) => Charge::Nothing,
             End::Left | End::Lost(_) if !sent => Charge::Nothing,
             End::Left if !self.has_content() && self.abandoned_free => Charge::Nothing,
-            _ if reported => Charge::Reported,
-            End::Left if !self.has_content() => Charge::Input,
+            End::Left if !self.has_content() => match usage {
+                Some(_) => Charge::Reported,
+                None => Charge::Input,
+            },
+            _ if usage.is_some_and(|usage| self.is_whole(&usage)) => Charge::Reported,
+            _ if usage.is_some() => Charge::Completed,
             End::Complete(_) | End::Left | End::Broke(_) | End::Lost(_) => Charge::InputAndOutput,
+        }
+    }
+
+    /// Whether a report has a number for all that this dialect's answers are made of.
+    fn is_whole(&self, usage: &Usage) -> bool {
+        tells_input(usage) && (!self.has_output() || usage.output_tokens.is_some())
+    }
+
+    fn has_output(&self) -> bool {
+        self.dialect != Dialect::OpenaiEmbeddings
+    }
+
+    /// A report with the counted numbers where it has none.
+    fn completed(&self, usage: Usage, counted: Counted) -> Usage {
+        let input = (!tells_input(&usage)).then_some(counted.input);
+        let output = self.has_output().then_some(counted.output);
+        Usage {
+            input_tokens: usage.input_tokens.or(input),
+            output_tokens: usage.output_tokens.or(output),
+            ..usage
         }
     }
 
@@ -149,17 +175,23 @@ impl Story {
         let charge = self.charge(end);
         let estimate = estimate(self.to_count(end), counted);
         let mut attempts: Vec<_> = self.attempts.iter().zip(0..).map(attempt).collect();
+        let last = self.attempts.last();
+        let estimate = match (charge, last.and_then(|attempt| attempt.usage)) {
+            (Charge::Completed, Some(usage)) => Some(self.completed(usage, counted)),
+            _ => estimate,
+        };
         if let (Some(last), Some(usage)) = (attempts.last_mut(), &estimate)
-            && last.usage.is_none()
+            && (last.usage.is_none() || charge == Charge::Completed)
         {
             last.usage = Some(*usage);
             last.usage_source = UsageSource::Estimated as i32;
         }
-        let last = self.attempts.last();
         let (usage, source) = match charge {
             Charge::Nothing => (None, UsageSource::None),
             Charge::Reported => (last.and_then(|a| a.usage), UsageSource::Provider),
-            Charge::Input | Charge::InputAndOutput => (estimate, UsageSource::Estimated),
+            Charge::Completed | Charge::Input | Charge::InputAndOutput => {
+                (estimate, UsageSource::Estimated)
+            }
         };
         let (ending, status, error_code) = match end {
             End::Complete(status) => (Ending::Complete, status, ""),
@@ -168,7 +200,7 @@ impl Story {
             End::Broke(code) => (Ending::UpstreamBroke, 200, code),
             End::Lost(code) => (Ending::GatewayLost, 200, code),
         };
-        let raw = last.filter(|_| charge == Charge::Reported);
+        let raw = last.filter(|_| matches!(charge, Charge::Reported | Charge::Completed));
         let raw = raw.map(|last| String::from_utf8_lossy(&last.usage_raw).into_owned());
         Settlement {
             request_id: self.request_id.clone(),
@@ -222,9 +254,20 @@ pub(crate) fn tokens_of(bytes: u64) -> u64 {
     bytes.div_ceil(4)
 }
 
+fn tells_input(usage: &Usage) -> bool {
+    [
+        usage.input_tokens,
+        usage.cached_input_tokens,
+        usage.cache_write_5m_tokens,
+        usage.cache_write_1h_tokens,
+    ]
+    .iter()
+    .any(Option::is_some)
+}
+
 fn estimate(charge: Charge, counted: Counted) -> Option<Usage> {
     let output = match charge {
-        Charge::Nothing | Charge::Reported => return None,
+        Charge::Nothing | Charge::Reported | Charge::Completed => return None,
         Charge::Input => 0,
         Charge::InputAndOutput => counted.output,
     };
@@ -346,6 +389,52 @@ mod tests {
             settled(&free, End::Left),
             (both, UsageSource::Estimated, both)
         );
+    }
+
+    #[test]
+    fn what_a_report_leaves_out_is_counted_and_flagged() {
+        let said = |input, output| {
+            Some(Usage {
+                input_tokens: input,
+                output_tokens: output,
+                ..Usage::default()
+            })
+        };
+        let ends = [
+            End::Complete(200),
+            End::Left,
+            End::Broke("upstream_failed"),
+            End::Lost("internal"),
+        ];
+        for end in ends {
+            for (reported, whole) in [
+                (said(None, Some(3)), said(Some(30), Some(3))),
+                (said(Some(10), None), said(Some(10), Some(7))),
+            ] {
+                let mut story = story(true, reported, true);
+                let expected = (whole, UsageSource::Estimated, whole);
+                assert_eq!(settled(&story, end), expected, "{end:?}");
+                let settlement = story.settlement(end, COUNTED, 100, 0);
+                assert_eq!(settlement.usage_raw, "{}");
+                let cost = settlement.attempts.last().map(Attempt::usage_source);
+                assert_eq!(cost, Some(UsageSource::Estimated));
+                if reported == said(Some(10), None) {
+                    // Embeddings have no output.
+                    story.dialect = Dialect::OpenaiEmbeddings;
+                    let expected = (reported, UsageSource::Provider, reported);
+                    assert_eq!(settled(&story, end), expected, "{end:?}");
+                }
+            }
+        }
+        // Input that was all read from a cache is told.
+        let cached = Usage {
+            cached_input_tokens: Some(10),
+            output_tokens: Some(3),
+            ..Usage::default()
+        };
+        let story = story(true, Some(cached), true);
+        let expected = (Some(cached), UsageSource::Provider, Some(cached));
+        assert_eq!(settled(&story, End::Complete(200)), expected);
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Segments {
         }
         let mut found = numbers(directory).map_err(io)?;
         found.sort_unstable();
-        let number = found.last().map_or(1, |last| last + 1);
+        let number = found.last().map_or(1, |last| last.saturating_add(1));
         let mut segments = Self {
             directory: directory.to_owned(),
             config: config.clone(),
@@ -282,7 +282,8 @@ impl Segments {
         moved.sort_unstable_by_key(|(_, place)| place.at);
         let moved: Vec<_> = moved.into_iter().map(|(id, p)| (id.clone(), *p)).collect();
         for (id, place) in moved {
-            match self.read(place) {
+            // A file that cannot be read right now is no damage: its records stay where they are.
+            match self.read(place)? {
                 Some(kind) => self.add(&id, kind, place.settled, place.spill),
                 None => self.forget(&id),
             }
@@ -335,14 +336,24 @@ impl Segments {
     pub(super) fn load(&mut self, limit: usize) -> Vec<Settlement> {
         let mut loaded = Vec::new();
         while loaded.len() < limit
-            && let Some((_, id)) = self.spilled.pop_first()
+            && let Some((spill, id)) = self.spilled.pop_first()
         {
-            let Some(place) = self.live.get_mut(&id) else {
+            let Some(place) = self.live.get(&id).copied() else {
                 continue;
             };
-            place.spill = None;
-            let place = *place;
-            match self.read(place) {
+            let read = match self.read(place) {
+                Ok(read) => read,
+                Err(error) => {
+                    // Not lost: it is read when this is asked again.
+                    tracing::warn!(%error, "the journal cannot be read right now");
+                    self.spilled.insert(spill, id);
+                    break;
+                }
+            };
+            if let Some(place) = self.live.get_mut(&id) {
+                place.spill = None;
+            }
+            match read {
                 Some(Kind::Settled(settlement)) => loaded.push(settlement),
                 _ => {
                     tracing::error!(request_id = %id, "a settlement in the journal cannot be read")
@@ -352,12 +363,13 @@ impl Segments {
         loaded
     }
 
-    fn read(&self, place: Place) -> Option<Kind> {
-        let mut file = File::open(path(&self.directory, place.segment)).ok()?;
-        file.seek(SeekFrom::Start(place.at)).ok()?;
+    /// The record at a place; `None` when it is damaged.
+    fn read(&self, place: Place) -> io::Result<Option<Kind>> {
+        let mut file = File::open(path(&self.directory, place.segment))?;
+        file.seek(SeekFrom::Start(place.at))?;
         let mut bytes = Vec::new();
-        file.take(place.length).read_to_end(&mut bytes).ok()?;
-        record::read(&bytes)
+        file.take(place.length).read_to_end(&mut bytes)?;
+        Ok(record::read(&bytes))
     }
 }
 
