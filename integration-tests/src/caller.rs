@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::wire::Events;
 
 /// How long an answer may take: far beyond anything a healthy test needs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A caller. Clones share its connections.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl Stream {
     /// The data of the next event; `None` at the end, clean or not.
     ///
     /// # Panics
-    /// Nothing comes for a minute, or the stream is not well-formed.
+    /// Nothing comes in time, or the stream is not well-formed.
     pub async fn next(&mut self) -> Option<String> {
         while self.ready.is_empty() {
             if self.end.is_some() {
@@ -187,7 +187,10 @@ impl Streamed {
     /// All content deltas together.
     #[must_use]
     pub fn text(&self) -> String {
-        self.events.iter().filter_map(|event| content(event)).collect()
+        self.events
+            .iter()
+            .filter_map(|event| content(event))
+            .collect()
     }
 
     /// The request's id.
@@ -286,7 +289,8 @@ impl Caller {
     /// The header is none.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
-        self.headers.insert(name, value.parse().expect("a header's value"));
+        self.headers
+            .insert(name, value.parse().expect("a header's value"));
         self
     }
 
@@ -316,7 +320,11 @@ impl Caller {
     ///
     /// # Errors
     /// The connection failed.
-    pub async fn try_send(&self, path: &str, body: impl Into<reqwest::Body>) -> reqwest::Result<Answer> {
+    pub async fn try_send(
+        &self,
+        path: &str,
+        body: impl Into<reqwest::Body>,
+    ) -> reqwest::Result<Answer> {
         let request = self
             .request(http::Method::POST, path)
             .header("content-type", "application/json")
@@ -353,7 +361,9 @@ impl Caller {
     /// # Panics
     /// There is no answer.
     pub async fn get(&self, path: &str) -> Answer {
-        answer(self.request(http::Method::GET, path)).await.expect("an answer")
+        answer(self.request(http::Method::GET, path))
+            .await
+            .expect("an answer")
     }
 
     /// Opens a stream and waits for its head.
@@ -367,7 +377,7 @@ impl Caller {
             .body(body.to_string());
         let response = tokio::time::timeout(PATIENCE, request.send())
             .await
-            .expect("an answer's head comes within a minute")?;
+            .expect("an answer's head comes in time")?;
         Ok(Stream {
             status: response.status().as_u16(),
             headers: response.headers().clone(),
@@ -408,5 +418,5 @@ async fn answer(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
     };
     tokio::time::timeout(PATIENCE, receiving)
         .await
-        .expect("an answer comes within a minute")
+        .expect("an answer comes in time")
 }

@@ -24,7 +24,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 /// How long [`Collector::wait_for`] waits.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Largest export that is taken.
 const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
@@ -117,7 +117,7 @@ impl Collector {
     /// Waits until the spans fulfil the condition.
     ///
     /// # Errors
-    /// When they have not done so after 30 s; the error lists what came.
+    /// When they have not done so after two minutes; the error lists what came.
     pub async fn wait_for(&self, mut condition: impl FnMut(&[Span]) -> bool) -> anyhow::Result<()> {
         let mut spans = self.spans.subscribe();
         let waiting = spans.wait_for(|spans| condition(spans));

@@ -63,7 +63,10 @@ impl Setup {
     pub fn simple() -> Self {
         Self::new()
             .account("a", "")
-            .model("m", "price: {input: 1.00, output: 2.00}, targets: [{account: a, model: up-m}]")
+            .model(
+                "m",
+                "price: {input: 1.00, output: 2.00}, targets: [{account: a, model: up-m}]",
+            )
             .tenant("acme", "balance: 100.00")
             .key("k", "")
     }
@@ -133,11 +136,12 @@ impl Setup {
     #[must_use]
     pub fn key(mut self, name: &str, more: &str) -> Self {
         let has = |tenant: &Tenant| tenant.keys.iter().any(|key| key.name == name);
-        let at = self
-            .tenants
-            .iter()
-            .position(has)
-            .unwrap_or_else(|| self.tenants.len().checked_sub(1).expect("a tenant comes first"));
+        let at = self.tenants.iter().position(has).unwrap_or_else(|| {
+            self.tenants
+                .len()
+                .checked_sub(1)
+                .expect("a tenant comes first")
+        });
         put(&mut self.tenants[at].keys, name, more);
         self
     }
@@ -235,7 +239,12 @@ fn section(text: &mut String, title: &str, entries: &[Entry]) {
     }
     let _ = writeln!(text, "{title}:");
     for entry in entries {
-        line(text, "  ", &format!("name: \"{}\"", entry.name), &entry.more);
+        line(
+            text,
+            "  ",
+            &format!("name: \"{}\"", entry.name),
+            &entry.more,
+        );
     }
 }
 
@@ -248,8 +257,12 @@ impl Setup {
     /// The name of a key that may list models, if there is any.
     pub(crate) fn some_key(&self) -> Option<String> {
         let mut keys = self.tenants.iter().flat_map(|tenant| &tenant.keys);
-        keys.find(|key| !key.more.contains("models:") && !key.more.contains("allow_ips:") && !key.more.contains("expires:"))
-            .map(|key| key.name.clone())
+        keys.find(|key| {
+            !key.more.contains("models:")
+                && !key.more.contains("allow_ips:")
+                && !key.more.contains("expires:")
+        })
+        .map(|key| key.name.clone())
     }
 
     /// The names that every group lists.

@@ -39,7 +39,7 @@ pub use program::{Program, binary};
 pub use view::Tenant;
 
 /// How long a condition is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where the parts run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,13 +150,17 @@ impl Stack {
     pub fn internal(&self, role: Role) -> String {
         let mut parts = self.parts_of(role);
         let part = parts.next().unwrap_or_else(|| panic!("no {role} runs"));
-        part.internal().unwrap_or_else(|| panic!("{role} has no internal listener"))
+        part.internal()
+            .unwrap_or_else(|| panic!("{role} has no internal listener"))
     }
 
     /// The file with the key of keys that all parts share.
     #[must_use]
     pub fn master_key_file(&self) -> PathBuf {
-        self.settings.master_key_file.clone().expect("the harness sets it")
+        self.settings
+            .master_key_file
+            .clone()
+            .expect("the harness sets it")
     }
 
     /// Data directory of the process with a role; of the first, where there are several.
@@ -166,7 +170,11 @@ impl Stack {
     #[must_use]
     pub fn data_dir(&self, role: Role) -> PathBuf {
         let mut parts = self.parts_of(role);
-        parts.next().expect("a part has the role").data_dir().to_owned()
+        parts
+            .next()
+            .expect("a part has the role")
+            .data_dir()
+            .to_owned()
     }
 
     /// The bootstrap admin's token.
@@ -251,7 +259,11 @@ impl Stack {
     ///
     /// # Errors
     /// It is refused.
-    pub async fn try_apply_with(&self, clients: &AdminClients, setup: &Setup) -> Result<Outcome, String> {
+    pub async fn try_apply_with(
+        &self,
+        clients: &AdminClients,
+        setup: &Setup,
+    ) -> Result<Outcome, String> {
         admin::apply(clients, &self.catalogue_text(setup)).await
     }
 

@@ -11,8 +11,12 @@ use tokio::process::Command;
 
 fn main() -> anyhow::Result<ExitCode> {
     let mut words = std::env::args_os().skip(1);
-    let program = words.next().context("usage: with-stores COMMAND [ARGUMENT]…")?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let program = words
+        .next()
+        .context("usage: with-stores COMMAND [ARGUMENT]…")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let stores = Stores::start().await?;
         let status = Command::new(&program)

@@ -23,7 +23,9 @@ pub(super) fn rpc(address: &str, token: &str) -> Rpc {
     let channel = endpoint
         .connect_lazy()
         .map_request(move |mut request: http::Request<tonic::body::Body>| {
-            request.headers_mut().insert(http::header::AUTHORIZATION, bearer.clone());
+            request
+                .headers_mut()
+                .insert(http::header::AUTHORIZATION, bearer.clone());
             request
         })
         .map_err(|error| Status::unavailable(error.to_string()));
@@ -35,7 +37,8 @@ pub(super) async fn apply(clients: &AdminClients, text: &str) -> Applied {
         let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
         lines.join("\n")
     })?;
-    let fragments = Fragments::of(&parsed.catalogue, &SystemSecrets).map_err(|lines| lines.join("\n"))?;
+    let fragments =
+        Fragments::of(&parsed.catalogue, &SystemSecrets).map_err(|lines| lines.join("\n"))?;
     let actor = Actor {
         name: "test".to_owned(),
         reason: "a scenario".to_owned(),

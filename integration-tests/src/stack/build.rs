@@ -18,7 +18,12 @@ use crate::stores::Stores;
 use crate::tracing_here::TracingHere;
 
 /// The services that have facts, in the order in which they start.
-const OWNERS: [Role; 4] = [Role::Auth, Role::Scheduler, Role::TokenRefresh, Role::Billing];
+const OWNERS: [Role; 4] = [
+    Role::Auth,
+    Role::Scheduler,
+    Role::TokenRefresh,
+    Role::Billing,
+];
 
 type Tweak = Box<dyn Fn(&mut Settings) + Send>;
 
@@ -105,11 +110,20 @@ impl Builder {
         std::fs::create_dir_all(dir.path().join("secrets"))?;
         let admin_token = format!("sb-admin-{}", "7".repeat(64));
         let mut settings = short_settings();
-        settings.master_key_file = Some(private(dir.path().join("master.key"), &"4d".repeat(32))?);
-        settings.admin_token_file = Some(private(dir.path().join("admin.token"), &admin_token)?);
+        // Where a program of its own looks for them, so that its command line finds them too.
+        let secrets = match self.topology {
+            Topology::Embedded => dir.path().join("all"),
+            _ => dir.path().to_owned(),
+        };
+        std::fs::create_dir_all(&secrets)?;
+        settings.master_key_file = Some(private(secrets.join("master.key"), &"4d".repeat(32))?);
+        settings.admin_token_file = Some(private(secrets.join("admin.token"), &admin_token)?);
         if let Some(stores) = &stores {
             settings.database.url = stores.database_url.clone();
-            settings.redis.url = self.redis_url.clone().unwrap_or_else(|| stores.redis_url.clone());
+            settings.redis.url = self
+                .redis_url
+                .clone()
+                .unwrap_or_else(|| stores.redis_url.clone());
         }
         for tweak in &self.tweaks {
             tweak(&mut settings);
@@ -122,7 +136,10 @@ impl Builder {
                 let life = Lifecycle::new();
                 let mut config = settings.state.clone();
                 config.url = Some(stores.redis_url.clone().into());
-                Some((State::redis(&config, Arc::new(SystemClock), &life).await?, life))
+                Some((
+                    State::redis(&config, Arc::new(SystemClock), &life).await?,
+                    life,
+                ))
             }
             _ => None,
         };
@@ -206,7 +223,8 @@ impl Starting {
                         peers(&mut settings, role, std::slice::from_ref(&all));
                     }
                     let name = format!("more-{index}");
-                    self.start(&name, &[Role::Edge, Role::Forwarder], settings).await?;
+                    self.start(&name, &[Role::Edge, Role::Forwarder], settings)
+                        .await?;
                 }
             }
             Topology::Split | Topology::Processes => {
@@ -232,7 +250,8 @@ impl Starting {
                     let mut of_edge = addresses.clone();
                     of_edge.rotate_left(index);
                     peers(&mut own, Role::Forwarder, &of_edge);
-                    self.start(&format!("edge-{index}"), &[Role::Edge], own).await?;
+                    self.start(&format!("edge-{index}"), &[Role::Edge], own)
+                        .await?;
                 }
             }
         }
@@ -256,7 +275,12 @@ impl Starting {
         self.parts[index].internal().expect("an internal listener")
     }
 
-    async fn start(&mut self, name: &str, roles: &[Role], settings: Settings) -> anyhow::Result<()> {
+    async fn start(
+        &mut self,
+        name: &str,
+        roles: &[Role],
+        settings: Settings,
+    ) -> anyhow::Result<()> {
         let dir = self.root.join(name);
         let part = if self.programs() {
             Part::program(name, roles, &settings, &dir).await
@@ -297,7 +321,9 @@ impl Stack {
 
     /// Waits until every forwarder has the catalogue that was applied.
     pub async fn when_serving(&self) {
-        let Some(key) = self.setup.some_key() else { return };
+        let Some(key) = self.setup.some_key() else {
+            return;
+        };
         let expected = self.setup.model_names();
         for edge in 0..self.edges().len() {
             let caller = self.caller(&key).at(edge);

@@ -42,8 +42,15 @@ impl Stack {
             panic!("left over: {left}");
         }
         let ledger = self.verify().await;
-        assert!(ledger.balanced, "the ledger does not balance: {:?}", ledger.problems);
-        assert_eq!(ledger.dead_letters, 0, "settlements lie in the dead-letter table");
+        assert!(
+            ledger.balanced,
+            "the ledger does not balance: {:?}",
+            ledger.problems
+        );
+        assert_eq!(
+            ledger.dead_letters, 0,
+            "settlements lie in the dead-letter table"
+        );
         self.check_logs();
     }
 
@@ -54,7 +61,10 @@ impl Stack {
             (Role::Forwarder, "switchboard_forwarder_in_flight_requests"),
             (Role::Forwarder, "switchboard_forwarder_buffered_bytes"),
             (Role::Forwarder, "switchboard_forwarder_request_body_bytes"),
-            (Role::Forwarder, "switchboard_journal_unacknowledged_settlements"),
+            (
+                Role::Forwarder,
+                "switchboard_journal_unacknowledged_settlements",
+            ),
             (Role::Scheduler, "switchboard_queue_waiters"),
             (Role::Billing, "switchboard_settlement_queue_items"),
         ];
@@ -99,7 +109,11 @@ impl Stack {
 
     /// No secret may stand in a log.
     fn check_logs(&self) {
-        let secrets = ["caller-secret-of-", "upstream-secret-of-", self.admin_token.as_str()];
+        let secrets = [
+            "caller-secret-of-",
+            "upstream-secret-of-",
+            self.admin_token.as_str(),
+        ];
         let programs = self.parts.iter().filter_map(super::part::Part::as_program);
         for program in programs {
             let log = program.log();
@@ -107,7 +121,11 @@ impl Stack {
                 let line = log.lines().find(|line| line.contains(secret));
                 assert!(line.is_none(), "a secret stands in a log: {line:?}");
             }
-            assert!(!log.contains("panicked at"), "a panic: {}", program.log_tail());
+            assert!(
+                !log.contains("panicked at"),
+                "a panic: {}",
+                program.log_tail()
+            );
         }
     }
 }
@@ -117,7 +135,10 @@ impl Drop for Stack {
         if std::thread::panicking() {
             for part in &self.parts {
                 if let Some(program) = part.as_program() {
-                    #[expect(clippy::print_stderr, reason = "a failed test shows what its programs said")]
+                    #[expect(
+                        clippy::print_stderr,
+                        reason = "a failed test shows what its programs said"
+                    )]
                     {
                         eprintln!("---- {}", program.log_tail());
                     }

@@ -26,7 +26,11 @@ enum Run {
 }
 
 impl Part {
-    pub(super) async fn here(roles: &[Role], settings: Settings, dir: &Path) -> anyhow::Result<Self> {
+    pub(super) async fn here(
+        roles: &[Role],
+        settings: Settings,
+        dir: &Path,
+    ) -> anyhow::Result<Self> {
         let data = DataDir::create(dir)?;
         let process = Process::start(settings, data, roles).await?;
         Ok(Self {
@@ -66,7 +70,11 @@ impl Part {
 
     pub(super) fn grpc(&self) -> String {
         match &self.run {
-            Run::Here(process) => process.grpc.as_ref().map(Address::to_string).unwrap_or_default(),
+            Run::Here(process) => process
+                .grpc
+                .as_ref()
+                .map(Address::to_string)
+                .unwrap_or_default(),
             Run::Program(program) => program.grpc(),
         }
     }

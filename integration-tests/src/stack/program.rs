@@ -58,7 +58,11 @@ impl Program {
             .to_vec();
         command.push(log.display().to_string());
         command.push(binary()?.display().to_string());
-        command.extend(["serve".to_owned(), "--settings".to_owned(), file.display().to_string()]);
+        command.extend([
+            "serve".to_owned(),
+            "--settings".to_owned(),
+            file.display().to_string(),
+        ]);
         command.extend(["--data-dir".to_owned(), dir.display().to_string()]);
         let all = Role::ALL.iter().all(|role| roles.contains(role));
         for role in roles.iter().filter(|_| !all) {
@@ -96,7 +100,10 @@ impl Program {
     /// The watchdog does not answer.
     pub async fn kill(&mut self) {
         self.runs = false;
-        self.watched.signal(Signal::Kill).await.expect("the watchdog obeys");
+        self.watched
+            .signal(Signal::Kill)
+            .await
+            .expect("the watchdog obeys");
     }
 
     /// Starts it again with the same directory and settings, and waits until it is ready.
@@ -105,7 +112,9 @@ impl Program {
     /// It does not get ready.
     pub async fn restart(&mut self) {
         let restarted = self.watched.restart().await;
-        restarted.unwrap_or_else(|error| panic!("{} is not back: {error:#}\n{}", self.name, self.log_tail()));
+        restarted.unwrap_or_else(|error| {
+            panic!("{} is not back: {error:#}\n{}", self.name, self.log_tail())
+        });
         self.runs = true;
         self.read_endpoint().expect("an address");
     }
@@ -115,7 +124,10 @@ impl Program {
     /// # Panics
     /// The watchdog does not answer.
     pub async fn pause(&mut self) {
-        self.watched.signal(Signal::Stop).await.expect("the watchdog obeys");
+        self.watched
+            .signal(Signal::Stop)
+            .await
+            .expect("the watchdog obeys");
     }
 
     /// Lets it go on.
@@ -123,7 +135,10 @@ impl Program {
     /// # Panics
     /// The watchdog does not answer.
     pub async fn resume(&mut self) {
-        self.watched.signal(Signal::Continue).await.expect("the watchdog obeys");
+        self.watched
+            .signal(Signal::Continue)
+            .await
+            .expect("the watchdog obeys");
     }
 
     /// Whether it was not killed.

@@ -2,8 +2,8 @@
 
 use switchboard_common::grpc::Role;
 use switchboard_proto::billing::v1::{
-    ExplainRequest, ExplainResponse, GetTenantRequest, GetTenantResponse, ListUsageRequest, UsageRow,
-    VerifyLedgerRequest, VerifyLedgerResponse,
+    ExplainRequest, ExplainResponse, GetTenantRequest, GetTenantResponse, ListUsageRequest,
+    UsageRow, VerifyLedgerRequest, VerifyLedgerResponse,
 };
 use switchboard_state::State;
 
@@ -70,7 +70,10 @@ impl Stack {
             loop {
                 let rows = self.usage(1_000).await;
                 seen = rows.len();
-                assert!(seen <= count, "{seen} rows where {count} were expected: {rows:?}");
+                assert!(
+                    seen <= count,
+                    "{seen} rows where {count} were expected: {rows:?}"
+                );
                 if seen == count {
                     return rows;
                 }
@@ -98,7 +101,9 @@ impl Stack {
     /// # Panics
     /// There is no such tenant.
     pub async fn tenant(&self, name: &str) -> Tenant {
-        let request = GetTenantRequest { name: name.to_owned() };
+        let request = GetTenantRequest {
+            name: name.to_owned(),
+        };
         let answer = self.admin().billing.get_tenant(request).await;
         answer.expect("billing knows the tenant").into_inner()
     }
@@ -108,7 +113,11 @@ impl Stack {
     /// # Panics
     /// Billing does not answer.
     pub async fn verify(&self) -> VerifyLedgerResponse {
-        let answer = self.admin().billing.verify_ledger(VerifyLedgerRequest {}).await;
+        let answer = self
+            .admin()
+            .billing
+            .verify_ledger(VerifyLedgerRequest {})
+            .await;
         answer.expect("billing verifies").into_inner()
     }
 
@@ -145,9 +154,15 @@ impl Stack {
     pub async fn progress_written(&self, requests: u64) {
         /// No line of progress is shorter.
         const LINE: u64 = 200;
-        let size = async || self.metric(Role::Forwarder, "switchboard_journal_size_bytes").await;
+        let size = async || {
+            self.metric(Role::Forwarder, "switchboard_journal_size_bytes")
+                .await
+        };
         let before = size().await;
-        super::eventually("progress is written", async || size().await >= before + requests * LINE).await;
+        super::eventually("progress is written", async || {
+            size().await >= before + requests * LINE
+        })
+        .await;
     }
 
     /// The state store, where there is a way to it.
@@ -164,7 +179,9 @@ async fn scrape(address: std::net::SocketAddr, name: &str) -> u64 {
     let values = text.lines().filter_map(|line| {
         let (series, value) = line.rsplit_once(' ')?;
         let series = series.split('{').next()?;
-        (series == name).then(|| value.parse::<f64>().ok()).flatten()
+        (series == name)
+            .then(|| value.parse::<f64>().ok())
+            .flatten()
     });
     let sum: f64 = values.sum();
     #[expect(

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// How long a server may take to start or to obey.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Lines of the server's output that are kept for errors.
 const KEPT_LINES: usize = 30;
 /// What the watchdog's own lines begin with.

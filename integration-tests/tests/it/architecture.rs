@@ -7,7 +7,10 @@ use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
 /// The repository's root.
 pub(crate) fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
 }
 
 fn packages() -> Vec<Package> {
@@ -39,7 +42,11 @@ const SERVICES: [&str; 5] = [
 ];
 
 /// Crates that see everything: the program, and what tests and measures it whole.
-const WHOLE: [&str; 3] = ["switchboard", "switchboard-integration-tests", "switchboard-bench"];
+const WHOLE: [&str; 3] = [
+    "switchboard",
+    "switchboard-integration-tests",
+    "switchboard-bench",
+];
 
 /// What a crate may depend on in what it ships.
 fn allowed(name: &str) -> Option<BTreeSet<&'static str>> {
@@ -52,7 +59,9 @@ fn allowed(name: &str) -> Option<BTreeSet<&'static str>> {
         "switchboard-state" => with(&[]),
         "switchboard-migrations" => Some(BTreeSet::new()),
         "switchboard-edge" => with(&["switchboard-dialects"]),
-        "switchboard-auth" | "switchboard-token-refresh" | "switchboard-billing" => with(&["switchboard-state"]),
+        "switchboard-auth" | "switchboard-token-refresh" | "switchboard-billing" => {
+            with(&["switchboard-state"])
+        }
         "switchboard-scheduler" => with(&["switchboard-state", "switchboard-catalogue"]),
         "switchboard-forwarder" => with(&["switchboard-state", "switchboard-dialects"]),
         _ => None,
@@ -62,21 +71,36 @@ fn allowed(name: &str) -> Option<BTreeSet<&'static str>> {
 #[test]
 fn crates_depend_in_one_direction() {
     let packages = packages();
-    let names: BTreeSet<String> = packages.iter().map(|package| package.name.to_string()).collect();
+    let names: BTreeSet<String> = packages
+        .iter()
+        .map(|package| package.name.to_string())
+        .collect();
     for package in &packages {
         let name = package.name.as_str();
-        let shipped = ours(package, &names, &[DependencyKind::Normal, DependencyKind::Build]);
+        let shipped = ours(
+            package,
+            &names,
+            &[DependencyKind::Normal, DependencyKind::Build],
+        );
         if WHOLE.contains(&name) {
             continue;
         }
-        let allowed = allowed(name).unwrap_or_else(|| panic!("crate `{name}` has no place in the architecture; give it one here"));
+        let allowed = allowed(name).unwrap_or_else(|| {
+            panic!("crate `{name}` has no place in the architecture; give it one here")
+        });
         for dependency in &shipped {
-            assert!(allowed.contains(dependency.as_str()), "`{name}` must not depend on `{dependency}`");
+            assert!(
+                allowed.contains(dependency.as_str()),
+                "`{name}` must not depend on `{dependency}`"
+            );
         }
         // In tests a store may be migrated; a neighbour is still met through its proto alone.
         for dependency in ours(package, &names, &[DependencyKind::Development]) {
             let service = SERVICES.contains(&dependency.as_str()) && dependency != name;
-            assert!(!service && !WHOLE.contains(&dependency.as_str()), "`{name}` must not test with `{dependency}`");
+            assert!(
+                !service && !WHOLE.contains(&dependency.as_str()),
+                "`{name}` must not test with `{dependency}`"
+            );
         }
     }
 }
@@ -86,25 +110,44 @@ fn the_crate_table_of_the_architecture_page_is_true() {
     let root = repository();
     let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let header = "| crate | directory | depends on (ours) |";
-    let table = text.split(header).nth(1).unwrap_or_else(|| panic!("ARCHITECTURE.md has no table `{header}`"));
+    let table = text
+        .split(header)
+        .nth(1)
+        .unwrap_or_else(|| panic!("ARCHITECTURE.md has no table `{header}`"));
     let mut written = BTreeMap::new();
-    for line in table.lines().skip(2).take_while(|line| line.starts_with('|')) {
+    for line in table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+    {
         let cells: Vec<String> = line
             .trim_matches('|')
             .split('|')
             .map(|cell| cell.trim().replace('`', ""))
             .collect();
         let names = cells[2].split(',').map(|name| name.trim().to_owned());
-        let names: BTreeSet<String> = names.filter(|name| name.starts_with("switchboard") || name == "fake-upstream").collect();
-        written.insert(cells[0].clone(), (cells[1].trim_end_matches('/').to_owned(), names));
+        let names: BTreeSet<String> = names
+            .filter(|name| name.starts_with("switchboard") || name == "fake-upstream")
+            .collect();
+        written.insert(
+            cells[0].clone(),
+            (cells[1].trim_end_matches('/').to_owned(), names),
+        );
     }
     let packages = packages();
-    let names: BTreeSet<String> = packages.iter().map(|package| package.name.to_string()).collect();
+    let names: BTreeSet<String> = packages
+        .iter()
+        .map(|package| package.name.to_string())
+        .collect();
     let mut real = BTreeMap::new();
     for package in &packages {
         let directory = package.manifest_path.parent().unwrap().as_std_path();
         let directory = directory.strip_prefix(&root).unwrap().display().to_string();
-        let dependencies = ours(package, &names, &[DependencyKind::Normal, DependencyKind::Build]);
+        let dependencies = ours(
+            package,
+            &names,
+            &[DependencyKind::Normal, DependencyKind::Build],
+        );
         real.insert(package.name.to_string(), (directory, dependencies));
     }
     assert_eq!(written, real);
@@ -136,7 +179,9 @@ fn no_crate_exports_by_glob() {
                 continue;
             }
             let text = std::fs::read_to_string(path).unwrap();
-            let glob = text.lines().find(|line| line.trim_start().starts_with("pub use") && line.contains('*'));
+            let glob = text
+                .lines()
+                .find(|line| line.trim_start().starts_with("pub use") && line.contains('*'));
             assert!(glob.is_none(), "{}: {glob:?}", path.display());
         }
     }
@@ -153,9 +198,18 @@ fn billing_knows_no_floating_point() {
             let code = line.split("//").next().unwrap_or_default();
             let floats = code
                 .split(|c: char| !c.is_alphanumeric() && c != '_')
-                .any(|word| ["f32", "f64"].contains(&word) || word.ends_with("_f64") || word.ends_with("_f32"));
+                .any(|word| {
+                    ["f32", "f64"].contains(&word)
+                        || word.ends_with("_f64")
+                        || word.ends_with("_f32")
+                });
             let observed = code.contains("as_secs_f64") && code.contains("observe");
-            assert!(!floats || observed, "{}:{}: {line}", path.display(), number + 1);
+            assert!(
+                !floats || observed,
+                "{}:{}: {line}",
+                path.display(),
+                number + 1
+            );
         }
     }
 }
@@ -170,7 +224,11 @@ fn no_source_file_is_longer_than_a_reader_bears() {
                 continue;
             }
             let lines = std::fs::read_to_string(&path).unwrap().lines().count();
-            assert!(lines <= 700, "{} has {lines} lines; aim at 300, 500 at most", path.display());
+            assert!(
+                lines <= 700,
+                "{} has {lines} lines; aim at 300, 500 at most",
+                path.display()
+            );
         }
     }
 }

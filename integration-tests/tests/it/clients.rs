@@ -31,9 +31,19 @@ async fn python() -> &'static Path {
         if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
             return python;
         }
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv)).await;
+        run(Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(&venv))
+        .await;
         let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "-r",
+        ]);
         run(pip.arg(here().join("requirements.txt"))).await;
         std::fs::write(stamp, wanted).unwrap();
         python
@@ -42,8 +52,15 @@ async fn python() -> &'static Path {
 }
 
 async fn run(command: &mut Command) {
-    let output = command.output().await.expect("python3 is installed: `make test` sees to it");
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = command
+        .output()
+        .await
+        .expect("python3 is installed: `make test` sees to it");
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// The client's own upstream and its address; it ends when dropped.
@@ -76,8 +93,14 @@ async fn accept(builder: Builder) {
     let setup = Setup::new()
         // The cases make the one account fail on purpose, again and again.
         .account_at("fake", address, "cooldown: {max: 0s}, breaker: off")
-        .model("fake-chat", &format!("{price}, targets: [{{account: fake}}]"))
-        .model("fake-embed", &format!("accepts: [openai.embeddings], {price}, targets: [{{account: fake}}]"))
+        .model(
+            "fake-chat",
+            &format!("{price}, targets: [{{account: fake}}]"),
+        )
+        .model(
+            "fake-embed",
+            &format!("accepts: [openai.embeddings], {price}, targets: [{{account: fake}}]"),
+        )
         .tenant("acme", "hold: estimate")
         .key("k", "");
     let builder = builder.settings(|settings| settings.forwarder.retries_in_hand = 10_000);
@@ -97,10 +120,17 @@ async fn accept(builder: Builder) {
         .await
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let failed: Vec<&str> = said.lines().filter(|line| line.starts_with("FAIL")).collect();
+    let failed: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with("FAIL"))
+        .collect();
     let last = said.lines().last().unwrap_or_default().to_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && failed.is_empty(), "{last}\n{}\n{errors}", failed.join("\n"));
+    assert!(
+        output.status.success() && failed.is_empty(),
+        "{last}\n{}\n{errors}",
+        failed.join("\n")
+    );
     assert!(last.contains(" 0 failed"), "{last}");
     stack.finish().await;
 }

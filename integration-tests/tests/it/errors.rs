@@ -13,9 +13,15 @@ fn the_error_table_has_every_reason_as_the_code_has_it() {
     for line in text.lines().filter(|line| line.starts_with("| REASON_")) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         assert_eq!(cells.len(), 7, "{line}");
-        assert!(cells.iter().all(|cell| !cell.is_empty()), "an empty cell: {line}");
+        assert!(
+            cells.iter().all(|cell| !cell.is_empty()),
+            "an empty cell: {line}"
+        );
         let facts: Vec<String> = cells[1..5].iter().map(|&cell| cell.to_owned()).collect();
-        assert!(rows.insert(cells[0].to_owned(), facts).is_none(), "twice: {line}");
+        assert!(
+            rows.insert(cells[0].to_owned(), facts).is_none(),
+            "twice: {line}"
+        );
     }
     let expected: BTreeMap<String, Vec<String>> = reasons()
         .map(|reason| {

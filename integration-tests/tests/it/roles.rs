@@ -41,16 +41,28 @@ fn every_method_and_every_role_is_as_the_table_says() {
         services.insert(service.full_name().to_owned());
         for method in service.methods() {
             let name = format!("{}/{}", service.full_name(), method.name());
-            let may = table.get(name.as_str()).or_else(|| table.get(service.full_name()));
+            let may = table
+                .get(name.as_str())
+                .or_else(|| table.get(service.full_name()));
             let may = may.unwrap_or_else(|| panic!("nobody decided who may call {name}"));
             for role in Role::ALL {
                 pairs += 1;
-                assert_eq!(may_call(role, &format!("/{name}")), may.contains(&role), "{role} calls {name}");
+                assert_eq!(
+                    may_call(role, &format!("/{name}")),
+                    may.contains(&role),
+                    "{role} calls {name}"
+                );
             }
         }
     }
-    let decided: BTreeSet<String> = EXPECTED.iter().map(|(name, _)| name.split('/').next().unwrap().to_owned()).collect();
-    assert_eq!(services, decided, "a service that is decided about is in the protos, and the other way round");
+    let decided: BTreeSet<String> = EXPECTED
+        .iter()
+        .map(|(name, _)| name.split('/').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        services, decided,
+        "a service that is decided about is in the protos, and the other way round"
+    );
     assert!(pairs > 200, "{pairs}");
 }
 
@@ -72,7 +84,11 @@ fn what_the_table_does_not_know_nobody_may_call() {
 }
 
 fn tokens(key: [u8; 32]) -> ServiceTokens {
-    ServiceTokens::new(&MasterKey::from_bytes(key), Arc::new(SystemClock), Duration::from_secs(60))
+    ServiceTokens::new(
+        &MasterKey::from_bytes(key),
+        Arc::new(SystemClock),
+        Duration::from_secs(60),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -91,34 +107,54 @@ async fn a_listener_proves_the_role_and_keeps_to_the_table() {
     };
     for role in Role::ALL {
         // The secret of an account: for the forwarder alone.
-        let vault = CredentialsClient::new(rpc(Role::TokenRefresh, role, &genuine)).get(get.clone()).await;
+        let vault = CredentialsClient::new(rpc(Role::TokenRefresh, role, &genuine))
+            .get(get.clone())
+            .await;
         if role == Role::Forwarder {
             assert!(vault.is_ok(), "{vault:?}");
         } else {
             assert_eq!(vault.unwrap_err().code(), Code::PermissionDenied, "{role}");
         }
-        let verify = BillingAdminClient::new(rpc(Role::Billing, role, &genuine)).verify_ledger(VerifyLedgerRequest {}).await;
+        let verify = BillingAdminClient::new(rpc(Role::Billing, role, &genuine))
+            .verify_ledger(VerifyLedgerRequest {})
+            .await;
         if role == Role::Edge {
             assert!(verify.is_ok(), "{verify:?}");
         } else {
             assert_eq!(verify.unwrap_err().code(), Code::PermissionDenied, "{role}");
         }
         // Another master key proves nothing.
-        let refused = CredentialsClient::new(rpc(Role::TokenRefresh, role, &forged)).get(get.clone()).await;
+        let refused = CredentialsClient::new(rpc(Role::TokenRefresh, role, &forged))
+            .get(get.clone())
+            .await;
         assert_eq!(refused.unwrap_err().code(), Code::Unauthenticated, "{role}");
     }
     // Nor does a stranger that says nothing, or says something.
     let address = format!("http://{}", stack.internal(Role::Auth));
-    let channel = tonic::transport::Endpoint::from_shared(address).unwrap().connect_lazy();
+    let channel = tonic::transport::Endpoint::from_shared(address)
+        .unwrap()
+        .connect_lazy();
     let ask = || AuthenticateRequest {
         credential: "anything".to_owned(),
     };
-    let refused = AuthClient::new(channel.clone()).authenticate(ask()).await.unwrap_err();
+    let refused = AuthClient::new(channel.clone())
+        .authenticate(ask())
+        .await
+        .unwrap_err();
     assert_eq!(refused.code(), Code::Unauthenticated);
-    for lie in ["1.forwarder.99999999999.00", "forwarder", "1.forwarder.99999999999"] {
+    for lie in [
+        "1.forwarder.99999999999.00",
+        "forwarder",
+        "1.forwarder.99999999999",
+    ] {
         let mut request = tonic::Request::new(ask());
-        request.metadata_mut().insert("x-switchboard-service", lie.parse().unwrap());
-        let refused = AuthClient::new(channel.clone()).authenticate(request).await.unwrap_err();
+        request
+            .metadata_mut()
+            .insert("x-switchboard-service", lie.parse().unwrap());
+        let refused = AuthClient::new(channel.clone())
+            .authenticate(request)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated, "{lie}");
     }
     stack.finish().await;
@@ -130,23 +166,36 @@ async fn admin_services_are_reached_through_the_edge_with_an_admins_token_alone(
     assert!(stack.verify().await.balanced);
     let secret = switchboard_integration_tests::setup::secret_of("k");
     for token in ["", "sb-admin-wrong", secret.as_str()] {
-        let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", stack.edges()[0])).unwrap();
+        let endpoint =
+            tonic::transport::Endpoint::from_shared(format!("http://{}", stack.edges()[0]))
+                .unwrap();
         let mut request = tonic::Request::new(VerifyLedgerRequest {});
         if !token.is_empty() {
-            request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+            request
+                .metadata_mut()
+                .insert("authorization", format!("Bearer {token}").parse().unwrap());
         }
-        let refused = BillingAdminClient::new(endpoint.connect_lazy()).verify_ledger(request).await.unwrap_err();
+        let refused = BillingAdminClient::new(endpoint.connect_lazy())
+            .verify_ledger(request)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated, "{token}");
     }
     // Services that are not for admins are no path at all here, whoever asks.
-    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", stack.edges()[0])).unwrap();
+    let endpoint =
+        tonic::transport::Endpoint::from_shared(format!("http://{}", stack.edges()[0])).unwrap();
     let mut request = tonic::Request::new(GetRequest {
         account: "a".to_owned(),
         ..GetRequest::default()
     });
     let token = format!("Bearer {}", stack.admin_token());
-    request.metadata_mut().insert("authorization", token.parse().unwrap());
-    let refused = CredentialsClient::new(endpoint.connect_lazy()).get(request).await.unwrap_err();
+    request
+        .metadata_mut()
+        .insert("authorization", token.parse().unwrap());
+    let refused = CredentialsClient::new(endpoint.connect_lazy())
+        .get(request)
+        .await
+        .unwrap_err();
     assert_ne!(refused.code(), Code::Ok, "{refused:?}");
     assert!(!format!("{refused:?}").contains("upstream-secret-of"));
     stack.finish().await;

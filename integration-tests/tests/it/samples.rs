@@ -15,7 +15,10 @@ fn files(endings: &[&str]) -> Vec<PathBuf> {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if path.is_dir() {
-                if !name.starts_with('.') && name != "target" && !name.starts_with("switchboard-data") {
+                if !name.starts_with('.')
+                    && name != "target"
+                    && !name.starts_with("switchboard-data")
+                {
                     open.push(path);
                 }
             } else if endings.iter().any(|ending| name.ends_with(ending)) {
@@ -44,7 +47,14 @@ fn every_catalogue_is_read_without_a_mistake() {
     for path in catalogues {
         let name = path.display().to_string();
         if let Err(mistakes) = switchboard_catalogue::parse(&text(&path), &name) {
-            panic!("{}", mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+            panic!(
+                "{}",
+                mistakes
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            );
         }
     }
     switchboard_catalogue::parse(switchboard_catalogue::SAMPLE, "sample").unwrap();
@@ -55,7 +65,8 @@ fn every_settings_file_is_read_without_a_mistake() {
     let samples = files(&["settings.sample.yaml", "settings.yaml"]);
     for path in samples {
         let name = path.display().to_string();
-        let read: Result<Settings, _> = switchboard_common::settings::load(Some((&name, &text(&path))), &[]);
+        let read: Result<Settings, _> =
+            switchboard_common::settings::load(Some((&name, &text(&path))), &[]);
         read.unwrap_or_else(|error| panic!("{error}"));
     }
 }

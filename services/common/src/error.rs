@@ -166,9 +166,12 @@ impl Failure {
     pub fn from_status(status: &Status) -> Self {
         let details = status.get_error_details();
         let info = details.error_info().filter(|info| info.domain == DOMAIN);
+        // A connection that broke under a call: whatever code the transport found for it, a peer is gone.
+        let broken = info.is_none() && std::error::Error::source(status).is_some();
         let reason = info
             .and_then(|info| Reason::from_str_name(&info.reason))
             .unwrap_or(match status.code() {
+                _ if broken => Reason::Unavailable,
                 Code::InvalidArgument | Code::OutOfRange => Reason::InvalidRequest,
                 Code::Unauthenticated => Reason::InvalidApiKey,
                 Code::NotFound => Reason::NotFound,
@@ -243,6 +246,15 @@ mod tests {
             assert_eq!(back.retry_after_secs(), Some(2));
         }
         assert_eq!(seen, 31);
+    }
+
+    #[test]
+    fn a_connection_that_broke_is_a_part_that_is_gone() {
+        let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        let failure = Failure::from_status(&Status::from_error(Box::new(reset)));
+        assert_eq!(failure.reason, Reason::Unavailable);
+        let said = Failure::from_status(&Status::internal("by a peer that lives"));
+        assert_eq!(said.reason, Reason::Internal);
     }
 
     #[test]

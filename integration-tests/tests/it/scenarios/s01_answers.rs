@@ -37,7 +37,10 @@ fn setup() -> Setup {
 async fn direct(stack: &Stack, body: &Value) -> String {
     let url = format!("http://{}/v1/chat/completions", stack.upstream.addr());
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let request = client.post(url).bearer_auth(upstream_key("a")).body(body.to_string());
+    let request = client
+        .post(url)
+        .bearer_auth(upstream_key("a"))
+        .body(body.to_string());
     request.send().await.unwrap().text().await.unwrap()
 }
 
@@ -57,7 +60,10 @@ fn assert_served(row: &UsageRow, input: u64, output: u64) {
     assert_eq!(row.status, 200);
     assert_eq!(row.usage_source, "provider");
     assert!(!row.provisional);
-    assert_eq!((row.input_tokens, row.output_tokens), (Some(input), Some(output)));
+    assert_eq!(
+        (row.input_tokens, row.output_tokens),
+        (Some(input), Some(output))
+    );
     assert_eq!(row.attempts.len(), 1);
     assert_eq!((row.tenant.as_str(), row.key.as_str()), ("acme", "k"));
     assert_eq!((row.group.as_str(), row.account.as_str()), ("all", "a"));
@@ -65,19 +71,27 @@ fn assert_served(row: &UsageRow, input: u64, output: u64) {
 
 async fn a_whole_answer_is_the_upstreams_and_is_billed_as_served(builder: Builder) {
     let stack = builder.setup(setup()).start().await;
-    stack.upstream.default(Script::say(["one ", "two ", "three"]).prompt_tokens(11));
+    stack
+        .upstream
+        .default(Script::say(["one ", "two ", "three"]).prompt_tokens(11));
     let body = chat("up-m");
     let expected = direct(&stack, &body).await;
     let caller = stack.caller("k").with("x-client-request-id", "mine-1");
     let answer = caller.ask(&body).await.expect(200);
-    assert_eq!(unnumbered(std::str::from_utf8(&answer.body).unwrap()), unnumbered(&expected));
+    assert_eq!(
+        unnumbered(std::str::from_utf8(&answer.body).unwrap()),
+        unnumbered(&expected)
+    );
     assert_eq!(answer.header("content-type"), "application/json");
     assert_eq!(answer.header("x-switchboard-model"), "up-m");
 
     let row = stack.row(&answer.request_id()).await;
     assert_served(&row, 11, 3);
     assert!(!row.stream);
-    assert_eq!((row.public_model.as_str(), row.upstream_model.as_str()), ("up-m", "up-m"));
+    assert_eq!(
+        (row.public_model.as_str(), row.upstream_model.as_str()),
+        ("up-m", "up-m")
+    );
     assert_eq!(row.client_request_id, "mine-1");
     assert_eq!(row.charge_nanos, 11 * 1_000 + 3 * 2_000);
     // No cost sheet: list price.
@@ -88,12 +102,18 @@ async fn a_whole_answer_is_the_upstreams_and_is_billed_as_served(builder: Builde
     let explained = stack.explain("mine-1").await;
     assert_eq!(explained.row.unwrap().request_id, row.request_id);
     let raw: Value = serde_json::from_str(&explained.usage_raw).unwrap();
-    assert_eq!((&raw["prompt_tokens"], &raw["completion_tokens"]), (&json!(11), &json!(3)));
+    assert_eq!(
+        (&raw["prompt_tokens"], &raw["completion_tokens"]),
+        (&json!(11), &json!(3))
+    );
     let decision: Value = serde_json::from_str(&explained.decision_json).unwrap();
     let target = &decision["targets"][0];
     assert_eq!(target["account"], "a");
     let filters = target["filters"].as_array().unwrap();
-    assert!(!filters.is_empty() && filters.iter().all(|filter| filter["pass"] == json!(true)), "{filters:?}");
+    assert!(
+        !filters.is_empty() && filters.iter().all(|filter| filter["pass"] == json!(true)),
+        "{filters:?}"
+    );
     let served = stack.upstream.served();
     assert_eq!(served.last().unwrap().usage.prompt, 11);
     stack.finish().await;
@@ -101,20 +121,33 @@ async fn a_whole_answer_is_the_upstreams_and_is_billed_as_served(builder: Builde
 
 async fn a_stream_is_the_upstreams_and_its_usage_is_hidden_from_who_did_not_ask(builder: Builder) {
     let stack = builder.setup(setup()).start().await;
-    stack.upstream.default(Script::say(["안녕 ", "two ", "three", "!"]).prompt_tokens(7));
+    stack
+        .upstream
+        .default(Script::say(["안녕 ", "two ", "three", "!"]).prompt_tokens(7));
     let body = streamed("up-m");
     let expected = direct(&stack, &body).await;
     let answer = stack.caller("k").open(&body).await.rest().await;
     assert_eq!(answer.status, 200);
     assert!(answer.clean && answer.done());
-    assert_eq!(unnumbered(std::str::from_utf8(&answer.bytes).unwrap()), unnumbered(&expected));
+    assert_eq!(
+        unnumbered(std::str::from_utf8(&answer.bytes).unwrap()),
+        unnumbered(&expected)
+    );
     let headers = &answer.headers;
-    assert!(headers["content-type"].to_str().unwrap().starts_with("text/event-stream"));
+    assert!(
+        headers["content-type"]
+            .to_str()
+            .unwrap()
+            .starts_with("text/event-stream")
+    );
     assert_eq!(headers["cache-control"], "no-cache");
     assert_eq!(headers["x-accel-buffering"], "no");
     // It was asked for all the same, and billed.
     let log = stack.upstream.log();
-    assert_eq!(log.requests.last().unwrap().json()["stream_options"]["include_usage"], json!(true));
+    assert_eq!(
+        log.requests.last().unwrap().json()["stream_options"]["include_usage"],
+        json!(true)
+    );
     let row = stack.row(&answer.request_id()).await;
     assert_served(&row, 7, 4);
     assert!(row.stream);
@@ -128,7 +161,10 @@ async fn a_stream_whose_caller_asks_for_usage_is_untouched(builder: Builder) {
     let expected = direct(&stack, &body).await;
     assert!(expected.contains("\"usage\":{"), "{expected}");
     let answer = stack.caller("k").open(&body).await.rest().await;
-    assert_eq!(unnumbered(std::str::from_utf8(&answer.bytes).unwrap()), unnumbered(&expected));
+    assert_eq!(
+        unnumbered(std::str::from_utf8(&answer.bytes).unwrap()),
+        unnumbered(&expected)
+    );
     stack.finish().await;
 }
 
@@ -136,13 +172,26 @@ async fn the_public_name_replaces_the_upstreams_and_nothing_else(builder: Builde
     let stack = builder.setup(setup()).start().await;
     let caller = stack.caller("k");
     let answer = caller.chat("m").await.expect(200);
-    let expected = direct(&stack, &chat("up-m")).await.replace("\"up-m\"", "\"m\"");
-    assert_eq!(unnumbered(std::str::from_utf8(&answer.body).unwrap()), unnumbered(&expected));
+    let expected = direct(&stack, &chat("up-m"))
+        .await
+        .replace("\"up-m\"", "\"m\"");
+    assert_eq!(
+        unnumbered(std::str::from_utf8(&answer.body).unwrap()),
+        unnumbered(&expected)
+    );
     let answer = caller.stream("m").await;
-    let expected = direct(&stack, &streamed("up-m")).await.replace("\"up-m\"", "\"m\"");
-    assert_eq!(unnumbered(std::str::from_utf8(&answer.bytes).unwrap()), unnumbered(&expected));
+    let expected = direct(&stack, &streamed("up-m"))
+        .await
+        .replace("\"up-m\"", "\"m\"");
+    assert_eq!(
+        unnumbered(std::str::from_utf8(&answer.bytes).unwrap()),
+        unnumbered(&expected)
+    );
     let row = stack.row(&answer.request_id()).await;
-    assert_eq!((row.public_model.as_str(), row.upstream_model.as_str()), ("m", "up-m"));
+    assert_eq!(
+        (row.public_model.as_str(), row.upstream_model.as_str()),
+        ("m", "up-m")
+    );
     stack.finish().await;
 }
 
@@ -159,11 +208,22 @@ async fn the_upstream_gets_the_callers_body_and_none_of_its_credentials(builder:
     let log = stack.upstream.log();
     let seen = log.requests.last().unwrap();
     // Byte for byte, but for the model's name.
-    assert_eq!(std::str::from_utf8(&seen.body).unwrap(), body.replace("\"m\"", "\"up-m\""));
+    assert_eq!(
+        std::str::from_utf8(&seen.body).unwrap(),
+        body.replace("\"m\"", "\"up-m\"")
+    );
     assert_eq!(seen.key.as_deref(), Some(upstream_key("a").as_str()));
     let headers = format!("{:?}", seen.headers);
-    for forbidden in ["canary", "203.0.113.9", "caller-secret-of", "x-switchboard-service"] {
-        assert!(!headers.contains(forbidden), "{forbidden} reached the upstream: {headers}");
+    for forbidden in [
+        "canary",
+        "203.0.113.9",
+        "caller-secret-of",
+        "x-switchboard-service",
+    ] {
+        assert!(
+            !headers.contains(forbidden),
+            "{forbidden} reached the upstream: {headers}"
+        );
     }
     let back = format!("{:?}", answer.headers);
     assert!(!back.contains("upstream-secret-of"), "{back}");
@@ -203,7 +263,11 @@ async fn every_kind_of_token_has_its_price(builder: Builder) {
 async fn embeddings_are_served_and_billed(builder: Builder) {
     let stack = builder.setup(setup()).start().await;
     let body = json!({"model": "embed", "input": ["one", "two"]});
-    let answer = stack.caller("k").send("/v1/embeddings", body.to_string()).await.expect(200);
+    let answer = stack
+        .caller("k")
+        .send("/v1/embeddings", body.to_string())
+        .await
+        .expect(200);
     let json = answer.json();
     assert_eq!(json["data"].as_array().unwrap().len(), 2);
     assert_eq!(json["model"], "embed");
@@ -216,11 +280,23 @@ async fn embeddings_are_served_and_billed(builder: Builder) {
 
 async fn the_same_over_grpc(builder: Builder) {
     let stack = builder.setup(setup()).start().await;
-    stack.upstream.default(Script::say(["one ", "two"]).prompt_tokens(9));
+    stack
+        .upstream
+        .default(Script::say(["one ", "two"]).prompt_tokens(9));
     let mut caller = stack.grpc_caller("k");
     for stream in [false, true] {
-        let answer = caller.inference.generate(GrpcCaller::request("m", stream)).await.unwrap();
-        let id = answer.metadata().get("x-request-id").unwrap().to_str().unwrap().to_owned();
+        let answer = caller
+            .inference
+            .generate(GrpcCaller::request("m", stream))
+            .await
+            .unwrap();
+        let id = answer
+            .metadata()
+            .get("x-request-id")
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
         let mut events = answer.into_inner();
         let mut text = String::new();
         let (mut finish, mut usage, mut count) = (String::new(), None, 0);
@@ -234,9 +310,15 @@ async fn the_same_over_grpc(builder: Builder) {
             usage = event.usage.and_then(|report| report.usage).or(usage);
         }
         assert_eq!((text.as_str(), finish.as_str()), ("one two", "stop"));
-        assert!(if stream { count > 1 } else { count == 1 }, "{count} events");
+        assert!(
+            if stream { count > 1 } else { count == 1 },
+            "{count} events"
+        );
         let usage = usage.unwrap();
-        assert_eq!((usage.input_tokens, usage.output_tokens), (Some(9), Some(2)));
+        assert_eq!(
+            (usage.input_tokens, usage.output_tokens),
+            (Some(9), Some(2))
+        );
         let row = stack.row(&id).await;
         assert_served(&row, 9, 2);
         assert_eq!(row.stream, stream);
@@ -249,44 +331,69 @@ async fn the_same_over_grpc(builder: Builder) {
     let embedded = answer.await.unwrap().into_inner();
     assert_eq!(embedded.embeddings.len(), 2);
     assert!(!embedded.embeddings[0].vector.is_empty());
-    let models = caller.inference.list_models(ListModelsRequest {}).await.unwrap().into_inner();
+    let models = caller
+        .inference
+        .list_models(ListModelsRequest {})
+        .await
+        .unwrap()
+        .into_inner();
     let mut names: Vec<_> = models.models.into_iter().map(|model| model.id).collect();
     names.sort();
     assert_eq!(names, ["embed", "m", "up-m"]);
 
     // A wrong key, with the reason and the id where the proto says.
     let mut stranger = stack.grpc_caller("nobody");
-    let refused = stranger.inference.generate(GrpcCaller::request("m", false)).await.unwrap_err();
+    let refused = stranger
+        .inference
+        .generate(GrpcCaller::request("m", false))
+        .await
+        .unwrap_err();
     let failure = switchboard_common::error::Failure::from_status(&refused);
-    assert_eq!(failure.reason, switchboard_common::error::Reason::InvalidApiKey);
-    assert!(refused.metadata().contains_key("x-request-id"), "{:?}", refused.metadata());
+    assert_eq!(
+        failure.reason,
+        switchboard_common::error::Reason::InvalidApiKey
+    );
+    assert!(
+        refused.metadata().contains_key("x-request-id"),
+        "{:?}",
+        refused.metadata()
+    );
 
     let mut health = tonic_health::pb::health_client::HealthClient::new(caller.rpc.clone());
     let asked = tonic_health::pb::HealthCheckRequest {
         service: "switchboard.inference.v1.Inference".to_owned(),
     };
     assert_eq!(health.check(asked).await.unwrap().into_inner().status, 1);
-    assert!(reflected(&caller).await.contains(&"switchboard.inference.v1.Inference".to_owned()));
+    assert!(
+        reflected(&caller)
+            .await
+            .contains(&"switchboard.inference.v1.Inference".to_owned())
+    );
     stack.finish().await;
 }
 
 async fn reflected(caller: &GrpcCaller) -> Vec<String> {
+    use tonic_reflection::pb::v1::ServerReflectionRequest;
     use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
     use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
     use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
-    use tonic_reflection::pb::v1::ServerReflectionRequest;
 
     let request = ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
     let mut client = ServerReflectionClient::new(caller.rpc.clone());
-    let answer = client.server_reflection_info(tokio_stream::once(request)).await.unwrap();
+    let answer = client
+        .server_reflection_info(tokio_stream::once(request))
+        .await
+        .unwrap();
     let message = answer.into_inner().message().await.unwrap().unwrap();
     match message.message_response.unwrap() {
-        MessageResponse::ListServicesResponse(list) => {
-            list.service.into_iter().map(|service| service.name).collect()
-        }
+        MessageResponse::ListServicesResponse(list) => list
+            .service
+            .into_iter()
+            .map(|service| service.name)
+            .collect(),
         other => panic!("{other:?}"),
     }
 }
@@ -300,7 +407,10 @@ async fn refusals_are_no_rows(builder: Builder) {
     let mut seen = BTreeMap::new();
     let mut note = |name: &str, answer: switchboard_integration_tests::caller::Answer| {
         assert!(!answer.request_id().is_empty(), "{name}");
-        assert!(!String::from_utf8_lossy(&answer.body).contains("caller-secret-of"), "{name}");
+        assert!(
+            !String::from_utf8_lossy(&answer.body).contains("caller-secret-of"),
+            "{name}"
+        );
         seen.insert(name.to_owned(), (answer.status, answer.code()));
     };
     let caller = stack.caller("k");
@@ -308,7 +418,10 @@ async fn refusals_are_no_rows(builder: Builder) {
     note("no key", stack.bearer("").chat("m").await);
     note("sql in the key", stack.bearer("' OR 1=1--").chat("m").await);
     note("unknown model", caller.chat("nothing").await);
-    note("not on the key's list", stack.caller("narrow").chat("up-m").await);
+    note(
+        "not on the key's list",
+        stack.caller("narrow").chat("up-m").await,
+    );
     note("from elsewhere", stack.caller("far").chat("m").await);
     note("expired", stack.caller("old").chat("m").await);
     note("no JSON", caller.send("/v1/chat/completions", "{").await);

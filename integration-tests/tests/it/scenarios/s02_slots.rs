@@ -1,7 +1,5 @@
 //! An account's slots hold over all forwarders: never more at the upstream than the limit, and everybody is served.
 
-use std::time::Duration;
-
 use fake_upstream::{Gate, Script};
 use switchboard_integration_tests::caller::streamed;
 use switchboard_integration_tests::setup::{Setup, upstream_key};
@@ -16,14 +14,17 @@ scenarios! { [in_process, split] {
 } }
 
 fn setup(account: &str, model: &str) -> Setup {
-    let model = format!("price: {{input: 1.00, output: 2.00}}, targets: [{{account: a, model: up-m}}], {model}");
+    let model = format!(
+        "price: {{input: 1.00, output: 2.00}}, targets: [{{account: a, model: up-m}}], {model}"
+    );
     Setup::simple().account("a", account).model("m", &model)
 }
 
 async fn two_hundred_callers_share_seven_slots_over_two_forwarders(builder: Builder) {
     let setup = setup("concurrency: 7", "queue: {depth: 2000, wait: 5m}");
     let stack = builder.forwarders(2).setup(setup).start().await;
-    stack.upstream.default(Script::tokens(3).token_delay(Duration::from_millis(2)));
+    let gate = Gate::new();
+    stack.upstream.default(Script::tokens(3).gate(&gate));
     let caller = stack.caller("k");
     let mut calls = JoinSet::new();
     for number in 0..200 {
@@ -38,6 +39,9 @@ async fn two_hundred_callers_share_seven_slots_over_two_forwarders(builder: Buil
             }
         });
     }
+    // All slots are taken before the first is given back.
+    gate.reached(7).await;
+    gate.open();
     let statuses = calls.join_all().await;
     assert_eq!(statuses, vec![200; 200]);
     let log = stack.upstream.log();
@@ -48,7 +52,10 @@ async fn two_hundred_callers_share_seven_slots_over_two_forwarders(builder: Buil
 }
 
 async fn waiters_are_served_in_the_order_of_their_arrival(builder: Builder) {
-    let stack = builder.setup(setup("concurrency: 1", "queue: {depth: 100, wait: 5m}")).start().await;
+    let stack = builder
+        .setup(setup("concurrency: 1", "queue: {depth: 100, wait: 5m}"))
+        .start()
+        .await;
     let gate = Gate::new();
     stack.upstream.default(Script::tokens(1).gate(&gate));
     let caller = stack.caller("k");
@@ -72,7 +79,11 @@ async fn waiters_are_served_in_the_order_of_their_arrival(builder: Builder) {
     gate.open();
     assert_eq!(calls.join_all().await, vec![200; 6]);
     let log = stack.upstream.log();
-    let marks: Vec<_> = log.requests.iter().map(|request| request.mark.clone().unwrap()).collect();
+    let marks: Vec<_> = log
+        .requests
+        .iter()
+        .map(|request| request.mark.clone().unwrap())
+        .collect();
     assert_eq!(marks, ["n0", "n1", "n2", "n3", "n4", "n5"]);
     assert_eq!(log.max_in_flight, 1);
     stack.finish().await;
@@ -115,7 +126,9 @@ async fn a_keys_own_slots_hold_over_two_forwarders(builder: Builder) {
     let setup = setup("", "queue: none").key("two", "limits: {concurrency: 2}");
     let stack = builder.forwarders(2).setup(setup).start().await;
     let gate = Gate::new();
-    stack.upstream.default(Script::tokens(1).gate_after(0, &gate));
+    stack
+        .upstream
+        .default(Script::tokens(1).gate_after(0, &gate));
     let caller = stack.caller("two");
     let mut calls = JoinSet::new();
     for _ in 0..10 {
@@ -135,6 +148,7 @@ async fn a_keys_own_slots_hold_over_two_forwarders(builder: Builder) {
         assert_eq!(calls.join_next().await.unwrap().unwrap(), 429);
         refused += 1;
     }
+    gate.reached(2).await;
     gate.open();
     assert_eq!(calls.join_all().await, [200, 200]);
     assert_eq!(stack.upstream.log().max_in_flight, 2);

@@ -20,11 +20,15 @@ scenarios! { [in_process, split] {
 const MODEL: &str = "price: {input: 0, output: 1.00}, targets: [{account: a, model: up-m}]";
 
 async fn a_balance_for_ten_calls_serves_ten_of_fifty_at_once(builder: Builder) {
-    let setup = Setup::simple().model("m", MODEL).tenant("acme", "balance: 0.01");
+    let setup = Setup::simple()
+        .model("m", MODEL)
+        .tenant("acme", "balance: 0.01");
     let stack = builder.forwarders(2).setup(setup).start().await;
     let gate = Gate::new();
     let usage = Usage::of(10, 1_000);
-    stack.upstream.default(Script::tokens(1).usage(usage).gate(&gate));
+    stack
+        .upstream
+        .default(Script::tokens(1).usage(usage).gate(&gate));
     let caller = stack.caller("k");
     let mut calls = JoinSet::new();
     for number in 0..50 {
@@ -51,12 +55,28 @@ async fn a_balance_for_ten_calls_serves_ten_of_fifty_at_once(builder: Builder) {
     assert_eq!(stack.tenant("acme").await.held_nanos, 10_000_000);
     gate.open();
     let served = calls.join_all().await;
-    assert_eq!(served.iter().map(|answer| answer.status).collect::<Vec<_>>(), vec![200; 10]);
+    assert_eq!(
+        served
+            .iter()
+            .map(|answer| answer.status)
+            .collect::<Vec<_>>(),
+        vec![200; 10]
+    );
     let rows = stack.rows(10).await;
-    assert!(rows.iter().all(|row| row.charge_nanos == 1_000_000), "{rows:?}");
+    assert!(
+        rows.iter().all(|row| row.charge_nanos == 1_000_000),
+        "{rows:?}"
+    );
     assert_eq!(stack.upstream.log().total, 10);
     let tenant = stack.tenant("acme").await;
-    assert_eq!((tenant.balance_nanos, tenant.held_nanos, tenant.overrun_nanos), (0, 0, 0));
+    assert_eq!(
+        (
+            tenant.balance_nanos,
+            tenant.held_nanos,
+            tenant.overrun_nanos
+        ),
+        (0, 0, 0)
+    );
     // And it stays so.
     caller.chat("m").await.expect(402);
     stack.finish().await;
@@ -68,7 +88,9 @@ async fn a_budget_refuses_with_the_time_of_its_reset(builder: Builder) {
         .tenant("acme", "hold: estimate")
         .key("k", "budgets: [{window: day, amount: 0.003}]");
     let stack = builder.forwarders(2).setup(setup).start().await;
-    stack.upstream.default(Script::tokens(1).usage(Usage::of(10, 1_000)));
+    stack
+        .upstream
+        .default(Script::tokens(1).usage(Usage::of(10, 1_000)));
     let caller = stack.caller("k");
     let mut seen = BTreeMap::new();
     for call in 1..=3 {
@@ -93,22 +115,31 @@ async fn what_runs_over_an_estimate_is_charged_in_full(builder: Builder) {
         .model("m", MODEL)
         .tenant("acme", "balance: 0.001; hold: estimate");
     let stack = builder.setup(setup).start().await;
-    stack.upstream.default(Script::tokens(1).usage(Usage::of(10, 1_600)));
+    stack
+        .upstream
+        .default(Script::tokens(1).usage(Usage::of(10, 1_600)));
     let caller = stack.caller("k");
     let mut body = chat("m");
     body["max_tokens"] = json!(600);
     let id = caller.ask(&body).await.expect(200).request_id();
     assert_eq!(stack.row(&id).await.charge_nanos, 1_600_000);
     let tenant = stack.tenant("acme").await;
-    assert_eq!((tenant.balance_nanos, tenant.overrun_nanos), (-600_000, 600_000));
+    assert_eq!(
+        (tenant.balance_nanos, tenant.overrun_nanos),
+        (-600_000, 600_000)
+    );
     caller.ask(&body).await.expect(402);
     stack.finish().await;
 }
 
 async fn a_strict_hold_caps_the_output_to_what_is_left(builder: Builder) {
-    let setup = Setup::simple().model("m", MODEL).tenant("acme", "balance: 0.0005");
+    let setup = Setup::simple()
+        .model("m", MODEL)
+        .tenant("acme", "balance: 0.0005");
     let stack = builder.setup(setup).start().await;
-    stack.upstream.default(Script::tokens(1).usage(Usage::of(10, 500)));
+    stack
+        .upstream
+        .default(Script::tokens(1).usage(Usage::of(10, 500)));
     let mut body = chat("m");
     body["max_tokens"] = json!(2_000);
     let caller = stack.caller("k");

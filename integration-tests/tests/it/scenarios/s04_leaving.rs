@@ -33,13 +33,13 @@ fn setup() -> Setup {
 
 /// The upstream saw the caller leave, and nothing else was tried.
 async fn cancelled(stack: &Stack, requests: u64) {
-    stack
-        .upstream
-        .wait_for(|log| log.in_flight == 0 && log.total == requests)
-        .await
-        .unwrap();
-    let log = stack.upstream.log();
-    assert_eq!(log.requests.last().unwrap().outcome, Some(Outcome::CallerLeft));
+    let left = stack.upstream.wait_for(|log| {
+        let last = log.requests.last();
+        log.in_flight == 0
+            && log.total == requests
+            && last.is_some_and(|last| last.outcome == Some(Outcome::CallerLeft))
+    });
+    left.await.unwrap();
 }
 
 /// A normal call is served: the slot is back.
@@ -57,10 +57,14 @@ fn assert_left(row: &UsageRow) {
 /// A stream is asked for and its caller leaves when the upstream has it; the request's row.
 async fn leave_before_the_first_token(stack: &Stack, stream: bool) -> UsageRow {
     let gate = Gate::new();
-    stack.upstream.default(Script::tokens(3).gate_after(0, &gate));
+    stack
+        .upstream
+        .default(Script::tokens(3).gate_after(0, &gate));
     let mut raw = Raw::connect(stack.edges()[0]).await.unwrap();
     let body = if stream { streamed("m") } else { chat("m") };
-    raw.post("/v1/chat/completions", &secret_of("k"), &body.to_string()).await.unwrap();
+    raw.post("/v1/chat/completions", &secret_of("k"), &body.to_string())
+        .await
+        .unwrap();
     gate.reached(1).await;
     drop(raw);
     cancelled(stack, 1).await;
@@ -86,7 +90,10 @@ async fn before_the_first_token_of_a_whole_answer_too(builder: Builder) {
     let stack = builder.setup(setup()).start().await;
     let row = leave_before_the_first_token(&stack, false).await;
     assert_left(&row);
-    assert_eq!((row.usage_source.as_str(), row.output_tokens), ("estimated", Some(0)));
+    assert_eq!(
+        (row.usage_source.as_str(), row.output_tokens),
+        ("estimated", Some(0))
+    );
     assert!(row.charge_nanos > 0);
     serves_again(&stack).await;
     stack.finish().await;
@@ -122,7 +129,10 @@ async fn in_mid_stream_what_was_relayed_is_charged(builder: Builder) {
     assert!((3..=6).contains(&output), "{output}");
     let input = row.input_tokens.unwrap();
     assert!(input > 0);
-    assert_eq!(row.charge_nanos, i64::try_from(input * 1_000 + output * 2_000).unwrap());
+    assert_eq!(
+        row.charge_nanos,
+        i64::try_from(input * 1_000 + output * 2_000).unwrap()
+    );
     serves_again(&stack).await;
     stack.finish().await;
 }
@@ -144,7 +154,10 @@ async fn in_mid_stream_the_usage_seen_so_far_is_charged(builder: Builder) {
     assert_eq!(row.usage_source, "provider");
     assert_eq!(row.input_tokens, Some(100_000));
     let output = row.output_tokens.unwrap();
-    assert_eq!(row.charge_nanos, i64::try_from(100_000 * 1_000 + output * 2_000).unwrap());
+    assert_eq!(
+        row.charge_nanos,
+        i64::try_from(100_000 * 1_000 + output * 2_000).unwrap()
+    );
     serves_again(&stack).await;
     stack.finish().await;
 }
@@ -160,16 +173,28 @@ async fn in_the_queue_nothing_is_charged_and_the_place_is_free(builder: Builder)
     let caller = stack.caller("k");
     let mut first = Raw::connect(stack.edges()[0]).await.unwrap();
     first
-        .post("/v1/chat/completions", &secret_of("k"), &chat("m").to_string())
+        .post(
+            "/v1/chat/completions",
+            &secret_of("k"),
+            &chat("m").to_string(),
+        )
         .await
         .unwrap();
     gate.reached(1).await;
     let mut waiting = Raw::connect(stack.edges()[0]).await.unwrap();
     waiting
-        .post("/v1/chat/completions", &secret_of("k"), &streamed("m").to_string())
+        .post(
+            "/v1/chat/completions",
+            &secret_of("k"),
+            &streamed("m").to_string(),
+        )
         .await
         .unwrap();
-    let waiters = async || stack.metric(Role::Scheduler, "switchboard_queue_waiters").await;
+    let waiters = async || {
+        stack
+            .metric(Role::Scheduler, "switchboard_queue_waiters")
+            .await
+    };
     eventually("it waits", async || waiters().await == 1).await;
     caller.chat("m").await.expect(429);
     drop(waiting);
@@ -205,7 +230,7 @@ async fn before_its_body_was_complete_nothing_is_left(builder: Builder) {
 async fn a_slot_comes_back_whatever_ended_the_call(builder: Builder) {
     let setup = setup().model(
         "m",
-        "price: {input: 1.00, output: 2.00}, targets: [{account: a, model: up-m}], queue: none, timeouts: {first_byte: 100ms}",
+        "price: {input: 1.00, output: 2.00}, targets: [{account: a, model: up-m}], queue: none, timeouts: {first_byte: 3s}",
     );
     let setup = setup.account("a", "cooldown: {max: 0s}");
     let stack = builder.setup(setup).start().await;
@@ -218,12 +243,23 @@ async fn a_slot_comes_back_whatever_ended_the_call(builder: Builder) {
     stream.deltas(2).await;
     drop(stream);
     // Its release is on its way; the queue is off, so the refusal shows until it has come.
-    eventually("the slot is back after a caller left", async || caller.chat("m").await.status == 200).await;
-    caller.send("/v1/chat/completions", "{\"model\":\"m\",").await.expect(400);
+    eventually("the slot is back after a caller left", async || {
+        caller.chat("m").await.status == 200
+    })
+    .await;
+    caller
+        .send("/v1/chat/completions", "{\"model\":\"m\",")
+        .await
+        .expect(400);
     caller.chat("m").await.expect(200);
     let mut unknown = chat("m");
     unknown["temperature"] = json!(99);
-    stack.upstream.push(Script::error(400, "invalid_request_error", None, "temperature is too high"));
+    stack.upstream.push(Script::error(
+        400,
+        "invalid_request_error",
+        None,
+        "temperature is too high",
+    ));
     caller.ask(&unknown).await.expect(400);
     caller.chat("m").await.expect(200);
     stack.finish().await;

@@ -19,8 +19,8 @@ scenarios! { [in_process, split] {
     a_single_429_account_is_tried_again_while_the_callers_patience_lasts,
 } }
 
-const TWO: &str = "price: {input: 1.00, output: 2.00}, targets: [{account: a, model: up-m}, {account: b, model: up-m, tier: 1}], timeouts: {connect: 2s, first_byte: 500ms, idle: 500ms}";
-const ONE: &str = "price: {input: 1.00, output: 2.00}, targets: [{account: a, model: up-m}], timeouts: {connect: 2s, first_byte: 500ms, idle: 500ms}";
+const TWO: &str = "price: {input: 1.00, output: 2.00}, targets: [{account: a, model: up-m}, {account: b, model: up-m, tier: 1}], timeouts: {connect: 10s, first_byte: 3s, idle: 3s}";
+const ONE: &str = "price: {input: 1.00, output: 2.00}, targets: [{account: a, model: up-m}], timeouts: {connect: 10s, first_byte: 3s, idle: 3s}";
 
 /// Account `a` first, `b` when it fails; neither ever rests unless a test says so.
 fn setup() -> Setup {
@@ -31,7 +31,12 @@ fn setup() -> Setup {
 }
 
 fn error(status: u16) -> Script {
-    Script::error(status, "server_error", None, "the upstream's own words about sk-secret")
+    Script::error(
+        status,
+        "server_error",
+        None,
+        "the upstream's own words about sk-secret",
+    )
 }
 
 /// Everything that an upstream may do before content, by name.
@@ -48,15 +53,39 @@ fn faults() -> Vec<(&'static str, Script)> {
         ("408", error(408)),
         ("500", error(500)),
         ("503", error(503)),
-        ("529", Script::error(529, "overloaded_error", None, "overloaded")),
+        (
+            "529",
+            Script::error(529, "overloaded_error", None, "overloaded"),
+        ),
         ("a load balancer's page", Script::html(502)),
-        ("200 with an error object", Script::json(200, &json!({"error": {"message": "Provider returned error", "code": 502}}))),
-        ("200 with nothing", Script::body(200, "application/json", "")),
-        ("200 with half a JSON", Script::body(200, "application/json", "{\"id\":\"x\",\"choices\":[")),
-        ("200 without choices", Script::json(200, &json!({"id": "x", "object": "chat.completion"}))),
-        ("an error as first event", Script::error_event("rate_limit_error", Some("429"), "slow down")),
+        (
+            "200 with an error object",
+            Script::json(
+                200,
+                &json!({"error": {"message": "Provider returned error", "code": 502}}),
+            ),
+        ),
+        (
+            "200 with nothing",
+            Script::body(200, "application/json", ""),
+        ),
+        (
+            "200 with half a JSON",
+            Script::body(200, "application/json", "{\"id\":\"x\",\"choices\":["),
+        ),
+        (
+            "200 without choices",
+            Script::json(200, &json!({"id": "x", "object": "chat.completion"})),
+        ),
+        (
+            "an error as first event",
+            Script::error_event("rate_limit_error", Some("429"), "slow down"),
+        ),
         ("no events", Script::events(Vec::<String>::new())),
-        ("only a role, then a reset", Script::tokens(3).reset_after(0)),
+        (
+            "only a role, then a reset",
+            Script::tokens(3).reset_after(0),
+        ),
         ("only a role, then silence", Script::tokens(3).hang_after(0)),
         ("no HTTP", Script::raw("garbage\r\n\r\n")),
     ]
@@ -66,7 +95,10 @@ async fn another_account_answers_the_same_call_whatever_the_first_did(builder: B
     // A lone caller fails over each time here, which the budget of retries is not made for.
     let builder = builder.settings(|settings| settings.forwarder.retries_in_hand = 1_000);
     let stack = builder.setup(setup()).start().await;
-    stack.upstream.on_key(&upstream_key("b"), Script::say(["good ", "answer"]).prompt_tokens(5));
+    stack.upstream.on_key(
+        &upstream_key("b"),
+        Script::say(["good ", "answer"]).prompt_tokens(5),
+    );
     let caller = stack.caller("k");
     for (name, fault) in faults() {
         stack.upstream.on_key(&upstream_key("a"), fault);
@@ -82,17 +114,42 @@ async fn another_account_answers_the_same_call_whatever_the_first_did(builder: B
         assert_eq!(answer.status, 200, "{name}: {:?}", answer.bytes);
         assert!(answer.clean && answer.done(), "{name}: {:?}", answer.events);
         assert_eq!(answer.text(), "good answer", "{name}");
-        let roles = answer.events.iter().filter(|event| event.contains("\"role\"")).count();
+        let roles = answer
+            .events
+            .iter()
+            .filter(|event| event.contains("\"role\""))
+            .count();
         assert_eq!(roles, 1, "{name}: one stream, not two: {:?}", answer.events);
         ids.push(answer.request_id());
         for id in ids {
             let row = stack.row(&id).await;
-            assert_eq!((row.account.as_str(), row.ending.as_str()), ("b", "complete"), "{name}");
-            assert_eq!(row.charge_nanos, 5 * 1_000 + 2 * 2_000, "{name}: the attempt that served");
+            assert_eq!(
+                (row.account.as_str(), row.ending.as_str()),
+                ("b", "complete"),
+                "{name}"
+            );
+            assert_eq!(
+                row.charge_nanos,
+                5 * 1_000 + 2 * 2_000,
+                "{name}: the attempt that served"
+            );
             let last = row.attempts.len() - 1;
             assert!(last >= 1, "{name}: {:?}", row.attempts);
-            assert!(row.attempts[..last].iter().all(|tried| tried.account == "a" && !tried.error.is_empty()), "{name}: {:?}", row.attempts);
-            assert_eq!((row.attempts[last].account.as_str(), row.attempts[last].error.as_str()), ("b", ""), "{name}");
+            assert!(
+                row.attempts[..last]
+                    .iter()
+                    .all(|tried| tried.account == "a" && !tried.error.is_empty()),
+                "{name}: {:?}",
+                row.attempts
+            );
+            assert_eq!(
+                (
+                    row.attempts[last].account.as_str(),
+                    row.attempts[last].error.as_str()
+                ),
+                ("b", ""),
+                "{name}"
+            );
         }
     }
     stack.finish().await;
@@ -116,7 +173,9 @@ fn asked(stack: &Stack) -> usize {
     stack.upstream.log().of_key(&upstream_key("a")).count()
 }
 
-async fn an_account_without_quota_or_credential_rests_and_serves_again_after_a_reset(builder: Builder) {
+async fn an_account_without_quota_or_credential_rests_and_serves_again_after_a_reset(
+    builder: Builder,
+) {
     let setup = setup().account("a", "cooldown: {max: 10m}");
     let stack = builder.setup(setup).start().await;
     let caller = stack.caller("k");
@@ -138,7 +197,12 @@ async fn an_account_without_quota_or_credential_rests_and_serves_again_after_a_r
             }),
             account: "a".to_owned(),
         };
-        stack.admin().scheduler.reset_cooldowns(reset).await.unwrap();
+        stack
+            .admin()
+            .scheduler
+            .reset_cooldowns(reset)
+            .await
+            .unwrap();
         let before = asked(&stack);
         switchboard_integration_tests::stack::eventually("it serves again", async || {
             caller.chat("m").await.expect(200);
@@ -152,7 +216,9 @@ async fn an_account_without_quota_or_credential_rests_and_serves_again_after_a_r
 async fn a_429_rests_its_account_for_as_long_as_it_says(builder: Builder) {
     let setup = setup().account("a", "cooldown: {max: 10m}");
     let stack = builder.setup(setup).start().await;
-    stack.upstream.push_on_key(&upstream_key("a"), Script::rate_limited(Some(60)));
+    stack
+        .upstream
+        .push_on_key(&upstream_key("a"), Script::rate_limited(Some(60)));
     let caller = stack.caller("k");
     let answer = caller.chat("m").await.expect(200);
     for _ in 0..3 {
@@ -166,8 +232,15 @@ async fn a_429_rests_its_account_for_as_long_as_it_says(builder: Builder) {
     let decision = stack.explain(&last).await.decision_json;
     let decision: serde_json::Value = serde_json::from_str(&decision).unwrap();
     let targets = decision["targets"].as_array().unwrap();
-    let resting = targets.iter().find(|target| target["account"] == "a").unwrap();
-    let failed = resting["filters"].as_array().unwrap().iter().find(|filter| filter["pass"] != json!(true));
+    let resting = targets
+        .iter()
+        .find(|target| target["account"] == "a")
+        .unwrap();
+    let failed = resting["filters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|filter| filter["pass"] != json!(true));
     assert!(failed.is_some(), "{resting}");
     stack.finish().await;
 }
@@ -178,8 +251,15 @@ async fn refused(caller: &Caller) -> [(u16, String, String); 2] {
     [whole, stream].map(|answer| {
         assert!(!answer.header("x-request-id").is_empty());
         let text = String::from_utf8_lossy(&answer.body).into_owned();
-        assert!(!text.contains("sk-secret") && !text.contains("127.0.0.1"), "{text}");
-        (answer.status, answer.code(), answer.header("retry-after").to_owned())
+        assert!(
+            !text.contains("sk-secret") && !text.contains("127.0.0.1"),
+            "{text}"
+        );
+        (
+            answer.status,
+            answer.code(),
+            answer.header("retry-after").to_owned(),
+        )
     })
 }
 
@@ -197,7 +277,11 @@ async fn when_all_fail_the_caller_learns_the_class_and_when_to_come_back(builder
         (error(500), 502, "upstream_failed"),
         (Script::html(502), 502, "upstream_failed"),
         (Script::reset(), 502, "upstream_failed"),
-        (Script::json(200, &json!({"error": {"message": "no", "code": 502}})), 502, "upstream_failed"),
+        (
+            Script::json(200, &json!({"error": {"message": "no", "code": 502}})),
+            502,
+            "upstream_failed",
+        ),
         (Script::hang(), 504, "upstream_timeout"),
     ];
     for (script, status, code) in expected {
@@ -212,7 +296,11 @@ async fn when_all_fail_the_caller_learns_the_class_and_when_to_come_back(builder
     // Each of them has a row: E3.
     let rows = stack.rows(16).await;
     for row in rows {
-        assert_eq!((row.ending.as_str(), row.charge_nanos), ("failed", 0), "{row:?}");
+        assert_eq!(
+            (row.ending.as_str(), row.charge_nanos),
+            ("failed", 0),
+            "{row:?}"
+        );
         assert!(!row.error_code.is_empty());
     }
     stack.finish().await;
@@ -230,7 +318,11 @@ async fn the_callers_own_mistake_is_returned_as_it_is_and_tried_once(builder: Bu
         assert_eq!(answer.json()["error"]["code"], said["error"]["code"]);
         let answer = caller.stream("m").await.as_answer().expect(status);
         assert_eq!(answer.json()["error"]["message"], said["error"]["message"]);
-        assert_eq!(stack.upstream.log().requests.len(), 2, "{status}: one attempt each");
+        assert_eq!(
+            stack.upstream.log().requests.len(),
+            2,
+            "{status}: one attempt each"
+        );
     }
     stack.finish().await;
 }
@@ -240,12 +332,36 @@ async fn after_content_an_error_event_ends_the_stream(builder: Builder) {
     let caller = stack.caller("k");
     let words = ["one ", "two ", "three ", "four"];
     let breaks = [
-        ("a reset", Script::say(words).reset_after(2), "upstream_failed"),
-        ("an end of the connection", Script::say(words).close_after(2), "upstream_failed"),
-        ("a clean end without a finish reason", Script::say(words).end_after(2), "upstream_failed"),
-        ("silence", Script::say(words).hang_after(2), "upstream_timeout"),
-        ("an error event", Script::say(words).error_after(2, "server_error", None, "boom about sk-secret"), "upstream_failed"),
-        ("no JSON", Script::say(words).write_after(2, "data: {oops\n\n"), "upstream_failed"),
+        (
+            "a reset",
+            Script::say(words).reset_after(2),
+            "upstream_failed",
+        ),
+        (
+            "an end of the connection",
+            Script::say(words).close_after(2),
+            "upstream_failed",
+        ),
+        (
+            "a clean end without a finish reason",
+            Script::say(words).end_after(2),
+            "upstream_failed",
+        ),
+        (
+            "silence",
+            Script::say(words).hang_after(2),
+            "upstream_timeout",
+        ),
+        (
+            "an error event",
+            Script::say(words).error_after(2, "server_error", None, "boom about sk-secret"),
+            "upstream_failed",
+        ),
+        (
+            "no JSON",
+            Script::say(words).write_after(2, "data: {oops\n\n"),
+            "upstream_failed",
+        ),
     ];
     for (name, script, code) in breaks {
         stack.upstream.clear_log();
@@ -255,10 +371,21 @@ async fn after_content_an_error_event_ends_the_stream(builder: Builder) {
         assert_eq!(answer.text(), "one two ", "{name}");
         assert!(!answer.done(), "{name}: {:?}", answer.events);
         assert_eq!(answer.error_code(), code, "{name}");
-        assert!(!String::from_utf8_lossy(&answer.bytes).contains("sk-secret"), "{name}");
-        assert_eq!(stack.upstream.log().requests.len(), 1, "{name}: never retried");
+        assert!(
+            !String::from_utf8_lossy(&answer.bytes).contains("sk-secret"),
+            "{name}"
+        );
+        assert_eq!(
+            stack.upstream.log().requests.len(),
+            1,
+            "{name}: never retried"
+        );
         let row = stack.row(&answer.request_id()).await;
-        assert_eq!((row.ending.as_str(), row.error_code.as_str()), ("upstream_broke", code), "{name}");
+        assert_eq!(
+            (row.ending.as_str(), row.error_code.as_str()),
+            ("upstream_broke", code),
+            "{name}"
+        );
         assert_eq!(row.usage_source, "estimated", "{name}");
         // Two words, and not the error's text.
         let output = row.output_tokens.unwrap();
@@ -274,14 +401,22 @@ async fn a_missing_done_is_no_failure(builder: Builder) {
     let answer = stack.caller("k").stream("m").await;
     assert!(answer.clean && answer.done(), "{:?}", answer.events);
     let row = stack.row(&answer.request_id()).await;
-    assert_eq!((row.ending.as_str(), row.output_tokens), ("complete", Some(3)));
+    assert_eq!(
+        (row.ending.as_str(), row.output_tokens),
+        ("complete", Some(3))
+    );
     stack.finish().await;
 }
 
 async fn bytes_survive_any_cut_and_any_legal_framing(builder: Builder) {
     let stack = builder.setup(setup()).start().await;
     let caller = stack.caller("k");
-    let words = ["안녕하세요", " wörld \u{2028}\u{2029}\u{85} ", "🦀 \"quoted\\\" ", "end"];
+    let words = [
+        "안녕하세요",
+        " wörld \u{2028}\u{2029}\u{85} ",
+        "🦀 \"quoted\\\" ",
+        "end",
+    ];
     let text = words.concat();
     let base = || Script::say(words).usage(Usage::of(12, 34));
     let framed = |change: fn(&mut Framing)| {
@@ -296,8 +431,14 @@ async fn bytes_survive_any_cut_and_any_legal_framing(builder: Builder) {
         ("no space", framed(|framing| framing.space = false)),
         ("comments", framed(|framing| framing.comments = true)),
         ("a byte order mark", framed(|framing| framing.bom = true)),
-        ("other fields", framed(|framing| framing.extra_fields = true)),
-        ("no last blank line", framed(|framing| framing.last_blank_line = false)),
+        (
+            "other fields",
+            framed(|framing| framing.extra_fields = true),
+        ),
+        (
+            "no last blank line",
+            framed(|framing| framing.last_blank_line = false),
+        ),
     ];
     for (name, framing) in framings {
         for one_byte in [false, true] {
@@ -307,27 +448,52 @@ async fn bytes_survive_any_cut_and_any_legal_framing(builder: Builder) {
             }
             stack.upstream.default(script);
             let answer = caller.stream("m").await;
-            assert_eq!(answer.text(), text, "{name}, one byte per write: {one_byte}");
+            assert_eq!(
+                answer.text(),
+                text,
+                "{name}, one byte per write: {one_byte}"
+            );
             assert!(answer.clean && answer.done(), "{name}");
             let row = stack.row(&answer.request_id()).await;
-            assert_eq!((row.input_tokens, row.output_tokens), (Some(12), Some(34)), "{name}");
+            assert_eq!(
+                (row.input_tokens, row.output_tokens),
+                (Some(12), Some(34)),
+                "{name}"
+            );
             assert_eq!(row.usage_source, "provider", "{name}");
         }
     }
     // Usage wherever it stands.
-    for shape in [UsageShape::OwnChunk, UsageShape::FinishChunk, UsageShape::OwnChunkWithChoice] {
+    for shape in [
+        UsageShape::OwnChunk,
+        UsageShape::FinishChunk,
+        UsageShape::OwnChunkWithChoice,
+    ] {
         stack.upstream.default(base().usage_shape(shape));
         let answer = caller.stream("m").await;
         assert_eq!(answer.text(), text, "{shape:?}");
-        assert!(!String::from_utf8_lossy(&answer.bytes).contains("\"completion_tokens\""), "{shape:?}");
+        assert!(
+            !String::from_utf8_lossy(&answer.bytes).contains("\"completion_tokens\""),
+            "{shape:?}"
+        );
         let row = stack.row(&answer.request_id()).await;
-        assert_eq!((row.input_tokens, row.output_tokens), (Some(12), Some(34)), "{shape:?}");
+        assert_eq!(
+            (row.input_tokens, row.output_tokens),
+            (Some(12), Some(34)),
+            "{shape:?}"
+        );
     }
     let mut asked = streamed("m");
     asked["stream_options"] = json!({"include_usage": true});
-    stack.upstream.default(base().usage_shape(UsageShape::OwnChunkWithChoice));
+    stack
+        .upstream
+        .default(base().usage_shape(UsageShape::OwnChunkWithChoice));
     let answer = caller.open(&asked).await.rest().await;
-    let usage: Vec<_> = answer.events.iter().filter(|event| event.contains("\"completion_tokens\"")).collect();
+    let usage: Vec<_> = answer
+        .events
+        .iter()
+        .filter(|event| event.contains("\"completion_tokens\""))
+        .collect();
     assert_eq!(usage.len(), 1, "{:?}", answer.events);
     // Whole answers: compressed, and in single bytes.
     stack.upstream.default(base().gzip().one_byte_writes());

@@ -22,8 +22,12 @@ fn setup() -> Setup {
 }
 
 async fn serving(stack: &Stack) -> usize {
-    let each = stack.metric_each(Role::Forwarder, "switchboard_forwarder_in_flight_requests").await;
-    each.iter().position(|count| *count > 0).expect("a forwarder serves it")
+    let each = stack
+        .metric_each(Role::Forwarder, "switchboard_forwarder_in_flight_requests")
+        .await;
+    each.iter()
+        .position(|count| *count > 0)
+        .expect("a forwarder serves it")
 }
 
 async fn a_killed_forwarder_costs_nobody_money_and_leaves_no_unbilled_work(builder: Builder) {
@@ -47,14 +51,21 @@ async fn a_killed_forwarder_costs_nobody_money_and_leaves_no_unbilled_work(build
     let answer = stream.rest().await;
     assert_eq!(answer.text(), "one two three ");
     assert!(!answer.done(), "{:?}", answer.events);
-    assert!(["upstream_failed", "unavailable"].contains(&answer.error_code().as_str()), "{:?}", answer.events);
+    assert!(
+        ["upstream_failed", "unavailable"].contains(&answer.error_code().as_str()),
+        "{:?}",
+        answer.events
+    );
 
     // The account's only slot comes back with the lease: the other forwarder serves.
     caller.chat("m").await.expect(200);
 
     // Nobody says a word for it any more: provisionally.
     let row = stack.row_when(&id, |row| row.provisional).await;
-    assert_eq!((row.ending.as_str(), row.usage_source.as_str()), ("gateway_lost", "estimated"));
+    assert_eq!(
+        (row.ending.as_str(), row.usage_source.as_str()),
+        ("gateway_lost", "estimated")
+    );
     assert!(row.charge_nanos > 0);
     let input = row.input_tokens.unwrap();
     assert!(input > 0);
@@ -66,7 +77,10 @@ async fn a_killed_forwarder_costs_nobody_money_and_leaves_no_unbilled_work(build
     assert_eq!(last.ending, "gateway_lost");
     assert!(last.output_tokens.unwrap() > 0);
     let difference = last.charge_nanos - row.charge_nanos;
-    assert_eq!(stack.tenant("acme").await.balance_nanos, balance - difference);
+    assert_eq!(
+        stack.tenant("acme").await.balance_nanos,
+        balance - difference
+    );
     stack.rows(2).await;
     stack.finish().await;
 }
@@ -82,7 +96,10 @@ async fn a_request_of_which_nothing_was_sent_goes_to_another_forwarder(builder: 
     stack.program(Role::Forwarder, 0).restart().await;
     eventually("it serves again", async || {
         caller.chat("m").await.expect(200);
-        stack.metric_each(Role::Forwarder, "switchboard_forwarder_requests_total").await[0] > 0
+        stack
+            .metric_each(Role::Forwarder, "switchboard_forwarder_requests_total")
+            .await[0]
+            > 0
     })
     .await;
     stack.finish().await;

@@ -29,7 +29,9 @@ async fn a_killed_billing_loses_nothing_and_bills_nothing_twice(builder: Builder
     let setup = Setup::simple().tenant("acme", "balance: 100.00");
     let mut stack = builder.setup(setup).start().await;
     let gate = Gate::new();
-    stack.upstream.default(Script::tokens(4).prompt_tokens(10).gate_after(2, &gate));
+    stack
+        .upstream
+        .default(Script::tokens(4).prompt_tokens(10).gate_after(2, &gate));
     let caller = stack.caller("k");
     let mut streams = Vec::new();
     for _ in 0..8 {
@@ -48,7 +50,12 @@ async fn a_killed_billing_loses_nothing_and_bills_nothing_twice(builder: Builder
     // New work cannot be paid for.
     let refused = caller.chat("m").await.expect(503);
     assert!(refused.header("retry-after").parse::<u64>().unwrap() >= 1);
-    let waiting = stack.metric(Role::Forwarder, "switchboard_journal_unacknowledged_settlements").await;
+    let waiting = stack
+        .metric(
+            Role::Forwarder,
+            "switchboard_journal_unacknowledged_settlements",
+        )
+        .await;
     assert!(waiting >= 8, "{waiting}");
 
     stack.program(Role::Billing, 0).restart().await;
@@ -60,7 +67,10 @@ async fn a_killed_billing_loses_nothing_and_bills_nothing_twice(builder: Builder
     }
     let tenant = stack.tenant("acme").await;
     assert_eq!(tenant.balance_nanos, 100_000_000_000 - 8 * 18_000);
-    eventually("it serves again", async || caller.chat("m").await.status == 200).await;
+    eventually("it serves again", async || {
+        caller.chat("m").await.status == 200
+    })
+    .await;
 
     // Killed again and again while it works: each call is billed once.
     let mut calls = JoinSet::new();
@@ -72,7 +82,11 @@ async fn a_killed_billing_loses_nothing_and_bills_nothing_twice(builder: Builder
     stack.program(Role::Billing, 0).restart().await;
     let answers = calls.join_all().await;
     let served = answers.iter().filter(|answer| answer.status == 200).count();
-    assert!(answers.iter().all(|answer| [200, 503].contains(&answer.status)));
+    assert!(
+        answers
+            .iter()
+            .all(|answer| [200, 503].contains(&answer.status))
+    );
     stack.rows(9 + served).await;
     let tenant = stack.tenant("acme").await;
     let expected = i64::try_from(9 + served).unwrap() * 18_000;
@@ -102,30 +116,53 @@ async fn the_killed_program_bills_its_five_open_streams_once_from_its_journal(bu
     stack.progress_written(5).await;
     stack.program(Role::Edge, 0).kill().await;
     for stream in streams {
-        assert!(!stream.rest().await.clean, "the caller sees its connection cut");
+        assert!(
+            !stream.rest().await.clean,
+            "the caller sees its connection cut"
+        );
     }
     stack.program(Role::Edge, 0).restart().await;
     let rows = stack.rows(6).await;
     for id in &ids {
         let row = rows.iter().find(|row| row.request_id == *id).unwrap();
-        assert_eq!((row.ending.as_str(), row.usage_source.as_str()), ("gateway_lost", "estimated"));
-        assert!(row.input_tokens.unwrap() > 0 && row.output_tokens.unwrap() > 0, "{row:?}");
+        assert_eq!(
+            (row.ending.as_str(), row.usage_source.as_str()),
+            ("gateway_lost", "estimated")
+        );
+        assert!(
+            row.input_tokens.unwrap() > 0 && row.output_tokens.unwrap() > 0,
+            "{row:?}"
+        );
         assert!(row.charge_nanos > 0);
     }
     let charged: i64 = rows.iter().map(|row| row.charge_nanos).sum();
     let tenant = stack.tenant("acme").await;
-    assert_eq!((tenant.balance_nanos, tenant.held_nanos), (100_000_000_000 - charged, 0));
+    assert_eq!(
+        (tenant.balance_nanos, tenant.held_nanos),
+        (100_000_000_000 - charged, 0)
+    );
     stack.upstream.default(Script::tokens(1));
     stack.caller("k").chat("m").await.expect(200);
 
     // The command line finds the same, on the running program and on its stopped directory.
     let verify = |dir: &std::path::Path| {
         let output = Command::new(binary().unwrap())
-            .args(["--data-dir", &dir.display().to_string(), "--output", "json", "ledger", "verify"])
+            .args([
+                "--data-dir",
+                &dir.display().to_string(),
+                "--output",
+                "json",
+                "ledger",
+                "verify",
+            ])
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["balanced"], json!(true), "{json}");
     };

@@ -40,7 +40,9 @@ fn quick(builder: Builder) -> Builder {
 /// How many of so many calls at once are served; the others are refused for the right reason.
 async fn served_of(stack: &Stack, caller: &Caller, count: usize) -> usize {
     let gate = Gate::new();
-    stack.upstream.default(Script::tokens(1).usage(Usage::of(1, 100)).gate(&gate));
+    stack
+        .upstream
+        .default(Script::tokens(1).usage(Usage::of(1, 100)).gate(&gate));
     let mut calls = JoinSet::new();
     for _ in 0..count {
         let caller = caller.clone();
@@ -70,7 +72,10 @@ async fn served_of(stack: &Stack, caller: &Caller, count: usize) -> usize {
 
 async fn degraded(stack: &Stack, so: bool) {
     let state = stack.state().unwrap();
-    eventually("the state store's loss or return is seen", async || state.status().degraded == so).await;
+    eventually("the state store's loss or return is seen", async || {
+        state.status().degraded == so
+    })
+    .await;
 }
 
 async fn a_paused_store_delays_nobody_for_long_and_its_limits_become_shares(builder: Builder) {
@@ -85,13 +90,18 @@ async fn a_paused_store_delays_nobody_for_long_and_its_limits_become_shares(buil
     redis.resume().await.unwrap();
     degraded(&stack, false).await;
     stack.upstream.default(Script::tokens(1));
-    eventually("all four slots are granted again", async || served_of(&stack, &caller, 10).await == 4).await;
+    eventually("all four slots are granted again", async || {
+        served_of(&stack, &caller, 10).await == 4
+    })
+    .await;
     stack.finish().await;
 }
 
 /// Calls until the calls themselves show that the store is away.
 async fn degraded_everywhere(stack: &Stack, caller: &Caller) {
-    stack.upstream.default(Script::tokens(1).usage(Usage::of(1, 1)));
+    stack
+        .upstream
+        .default(Script::tokens(1).usage(Usage::of(1, 1)));
     for _ in 0..10 {
         caller.chat("m").await.expect(200);
     }
@@ -102,7 +112,11 @@ async fn a_killed_store_comes_back_empty_and_everything_is_put_back(builder: Bui
     let stack = quick(builder).setup(setup()).start().await;
     let caller = stack.caller("k");
     let gate = Gate::new();
-    stack.upstream.default(Script::tokens(3).usage(Usage::of(1, 3)).gate_after(1, &gate));
+    stack.upstream.default(
+        Script::tokens(3)
+            .usage(Usage::of(1, 3))
+            .gate_after(1, &gate),
+    );
     let mut streams = Vec::new();
     for _ in 0..3 {
         let mut stream = caller.open(&streamed("m")).await;
@@ -117,17 +131,28 @@ async fn a_killed_store_comes_back_empty_and_everything_is_put_back(builder: Bui
     // Renewals and touches put leases and holds back, without anybody asking.
     let state = stack.state().unwrap();
     eventually("the leases are back", async || {
-        state.gauges().await.is_ok_and(|gauges| gauges.held_leases >= 3 && gauges.open_holds >= 3)
+        state
+            .gauges()
+            .await
+            .is_ok_and(|gauges| gauges.held_leases >= 3 && gauges.open_holds >= 3)
     })
     .await;
     gate.open();
     for stream in streams {
-        assert!(stream.rest().await.done(), "no stream is cut for a lost lease");
+        assert!(
+            stream.rest().await.done(),
+            "no stream is cut for a lost lease"
+        );
     }
     stack.rows(3).await;
     let tenant = stack.tenant("acme").await;
-    assert_eq!((tenant.balance_nanos, tenant.held_nanos), (1_000_000_000 - 9_000, 0));
-    stack.upstream.default(Script::tokens(1).usage(Usage::of(1, 1)));
+    assert_eq!(
+        (tenant.balance_nanos, tenant.held_nanos),
+        (1_000_000_000 - 9_000, 0)
+    );
+    stack
+        .upstream
+        .default(Script::tokens(1).usage(Usage::of(1, 1)));
     caller.chat("m").await.expect(200);
     stack.finish().await;
 }
@@ -137,7 +162,9 @@ async fn an_emptied_store_under_load_counts_right_afterwards(builder: Builder) {
         .account("a", "")
         .key("k", "budgets: [{window: day, amount: 0.50}]");
     let stack = quick(builder).forwarders(2).setup(setup).start().await;
-    stack.upstream.default(Script::tokens(1).usage(Usage::of(1, 1_000)));
+    stack
+        .upstream
+        .default(Script::tokens(1).usage(Usage::of(1, 1_000)));
     let caller = stack.caller("k");
     let redis = &stack.stores.as_ref().unwrap().redis;
     let mut served = 0;
@@ -154,14 +181,20 @@ async fn an_emptied_store_under_load_counts_right_afterwards(builder: Builder) {
         redis.flush_all().await.unwrap();
         let statuses = calls.join_all().await;
         served += statuses.iter().filter(|status| **status == 200).count();
-        assert!(statuses.iter().all(|status| *status == 200), "round {round}: {statuses:?}");
+        assert!(
+            statuses.iter().all(|status| *status == 200),
+            "round {round}: {statuses:?}"
+        );
     }
     stack.rows(served).await;
     let spent = i64::try_from(served).unwrap() * 1_000_000;
     let tenant = stack.tenant("acme").await;
     assert_eq!(tenant.balance_nanos, 1_000_000_000 - spent);
     let budget = &tenant.budgets[0];
-    assert_eq!(budget.used_nanos, spent, "loaded again as it is, never added up");
+    assert_eq!(
+        budget.used_nanos, spent,
+        "loaded again as it is, never added up"
+    );
     // What the store says is what SQL says: the day's budget ends where it should.
     degraded(&stack, false).await;
     let left = 500 - served;
@@ -177,7 +210,13 @@ async fn an_emptied_store_under_load_counts_right_afterwards(builder: Builder) {
     assert!(more <= left, "{more} served where {left} were left");
     assert!(stack.upstream.log().max_in_flight_of(&upstream_key("a")) > 0);
     eventually("all rows are there", async || {
-        stack.metric(Role::Forwarder, "switchboard_journal_unacknowledged_settlements").await == 0
+        stack
+            .metric(
+                Role::Forwarder,
+                "switchboard_journal_unacknowledged_settlements",
+            )
+            .await
+            == 0
     })
     .await;
     stack.finish().await;
@@ -199,6 +238,9 @@ async fn a_closed_policy_refuses_instead(builder: Builder) {
         assert!(answer.header("retry-after").parse::<u64>().unwrap() >= 1);
     }
     redis.resume().await.unwrap();
-    eventually("it serves again", async || caller.chat("m").await.status == 200).await;
+    eventually("it serves again", async || {
+        caller.chat("m").await.status == 200
+    })
+    .await;
     stack.finish().await;
 }

@@ -59,7 +59,10 @@ async fn use_everywhere(stack: &Stack, caller: &Caller) {
 async fn refused_everywhere(stack: &Stack, caller: &Caller, status: u16, code: &str) {
     for edge in 0..stack.edges().len() {
         let caller = caller.clone().at(edge);
-        eventually("it is refused", async || caller.chat("m").await.status == status).await;
+        eventually("it is refused", async || {
+            caller.chat("m").await.status == status
+        })
+        .await;
     }
     for edge in 0..stack.edges().len() {
         for _ in 0..4 {
@@ -89,7 +92,9 @@ async fn a_disabled_key_is_refused_everywhere(builder: Builder) {
 /// An auth of its own on the same facts, which nobody hears: it commits and is gone.
 async fn disable_and_die(stack: &Stack) {
     let dir = DataDir::create(&stack.data_dir(Role::Auth)).unwrap();
-    let database = Database::open(&stack.settings().database(Owner::Auth, &dir)).await.unwrap();
+    let database = Database::open(&stack.settings().database(Owner::Auth, &dir))
+        .await
+        .unwrap();
     let master = MasterKey::load(&stack.master_key_file()).unwrap();
     let life = Lifecycle::new();
     let deps = Deps {
@@ -102,7 +107,9 @@ async fn disable_and_die(stack: &Stack) {
         admin_token: None,
         random: rand::rngs::StdRng::from_seed([7; 32]),
     };
-    let auth = Component::start(stack.settings().auth.clone(), deps).await.unwrap();
+    let auth = Component::start(stack.settings().auth.clone(), deps)
+        .await
+        .unwrap();
     let request = DisableKeyRequest {
         actor: actor(),
         key: "acme/k".to_owned(),
@@ -147,7 +154,10 @@ async fn changed_limits_and_models_of_a_used_key_count_everywhere(builder: Build
     // Narrower.
     let narrow = stack
         .setup()
-        .model("other", "price: {input: 1.00, output: 2.00}, targets: [{account: a, model: up-m}]")
+        .model(
+            "other",
+            "price: {input: 1.00, output: 2.00}, targets: [{account: a, model: up-m}]",
+        )
         .key("k", "models: [other]");
     stack.apply(narrow).await;
     refused_everywhere(&stack, &caller, 403, "model_not_allowed").await;
@@ -156,7 +166,10 @@ async fn changed_limits_and_models_of_a_used_key_count_everywhere(builder: Build
     stack.apply(wide).await;
     for edge in 0..stack.edges().len() {
         let caller = caller.clone().at(edge);
-        eventually("it is served again", async || caller.chat("m").await.status == 200).await;
+        eventually("it is served again", async || {
+            caller.chat("m").await.status == 200
+        })
+        .await;
     }
     // And limited: one at a time, over all processes.
     let queueless = stack.setup().model(
@@ -198,7 +211,10 @@ async fn a_new_model_and_a_new_weight_need_no_restart(builder: Builder) {
         let caller = caller.clone().at(edge);
         let answer = caller.chat("new").await.expect(200);
         let row = stack.row(&answer.request_id()).await;
-        assert_eq!((row.account.as_str(), row.upstream_model.as_str()), ("b", "up-new"));
+        assert_eq!(
+            (row.account.as_str(), row.upstream_model.as_str()),
+            ("b", "up-new")
+        );
         let answer = caller.chat("m").await.expect(200);
         assert_eq!(stack.row(&answer.request_id()).await.account, "b");
     }

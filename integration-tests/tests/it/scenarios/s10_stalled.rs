@@ -42,14 +42,27 @@ async fn fifty_stalled_readers_slow_nobody_and_stay_within_their_bounds(builder:
     let mut stalled = Vec::new();
     for _ in 0..STALLED {
         let mut raw = Raw::connect(edge).await.unwrap();
-        raw.post("/v1/chat/completions", &secret_of("k"), &streamed("m").to_string()).await.unwrap();
+        raw.post(
+            "/v1/chat/completions",
+            &secret_of("k"),
+            &streamed("m").to_string(),
+        )
+        .await
+        .unwrap();
         raw.read_until("xxxx").await.unwrap();
         stalled.push(raw);
     }
     let bound = stack.settings().forwarder.stream_buffer as u64;
-    let buffered = async || stack.metric(Role::Forwarder, "switchboard_forwarder_buffered_bytes").await;
+    let buffered = async || {
+        stack
+            .metric(Role::Forwarder, "switchboard_forwarder_buffered_bytes")
+            .await
+    };
     // Something waits for each of them: they do stall.
-    eventually("answers wait for their readers", async || buffered().await > 0).await;
+    eventually("answers wait for their readers", async || {
+        buffered().await > 0
+    })
+    .await;
     let caller = stack.caller("k");
     let mut most = 0;
     for _ in 0..20 {
@@ -60,8 +73,13 @@ async fn fifty_stalled_readers_slow_nobody_and_stay_within_their_bounds(builder:
     }
     // A single piece may stand over the bound; an event of ours is 16 KiB and a bit.
     let allowed = STALLED as u64 * (bound + 32 * 1024);
-    assert!(most <= allowed, "{most} bytes are buffered; {allowed} would be much");
-    let running = stack.metric(Role::Forwarder, "switchboard_forwarder_in_flight_requests").await;
+    assert!(
+        most <= allowed,
+        "{most} bytes are buffered; {allowed} would be much"
+    );
+    let running = stack
+        .metric(Role::Forwarder, "switchboard_forwarder_in_flight_requests")
+        .await;
     assert_eq!(running, STALLED as u64, "all of them still stall");
     // One reads on and gets everything that came for it, in order.
     let mut woken = stalled.pop().unwrap();
@@ -81,11 +99,21 @@ async fn a_reader_that_takes_no_byte_is_gone_after_its_time(builder: Builder) {
     let stack = builder.setup(setup).start().await;
     stack.upstream.on_key(&upstream_key("a"), flood());
     let mut raw = Raw::connect(stack.edges()[0]).await.unwrap();
-    raw.post("/v1/chat/completions", &secret_of("k"), &streamed("m").to_string()).await.unwrap();
+    raw.post(
+        "/v1/chat/completions",
+        &secret_of("k"),
+        &streamed("m").to_string(),
+    )
+    .await
+    .unwrap();
     raw.read_until("xxxx").await.unwrap();
     let row = stack.rows(1).await.remove(0);
     assert_eq!((row.status, row.ending.as_str()), (499, "caller_left"));
-    stack.upstream.wait_for(|log| log.in_flight == 0).await.unwrap();
+    stack
+        .upstream
+        .wait_for(|log| log.in_flight == 0)
+        .await
+        .unwrap();
     drop(raw);
     stack.finish().await;
 }

@@ -21,13 +21,23 @@ const SPANS: [&str; 9] = [
     "billing settle",
 ];
 
-async fn one_trace_goes_from_the_callers_span_over_all_services_to_the_settlement(builder: Builder) {
+async fn one_trace_goes_from_the_callers_span_over_all_services_to_the_settlement(
+    builder: Builder,
+) {
     let stack = builder.start().await;
     let traces = stack.traces();
     for (number, stream) in [(1, false), (2, true)] {
-        let trace = format!("{:032x}", 0xabc0 + number + u64::from(std::process::id()) * 65_536 + if stack.stores.is_some() { 256 } else { 0 });
+        let trace = format!(
+            "{:032x}",
+            0xabc0
+                + number
+                + u64::from(std::process::id()) * 65_536
+                + if stack.stores.is_some() { 256 } else { 0 }
+        );
         let parent = "00f067aa0ba902b7";
-        let caller = stack.caller("k").with("traceparent", &format!("00-{trace}-{parent}-01"));
+        let caller = stack
+            .caller("k")
+            .with("traceparent", &format!("00-{trace}-{parent}-01"));
         let id = if stream {
             caller.stream("m").await.request_id()
         } else {
@@ -60,12 +70,21 @@ async fn one_trace_goes_from_the_callers_span_over_all_services_to_the_settlemen
         assert_eq!(root.attributes["request_id"], id);
         let settled = whole.path(whole.span("billing settle").unwrap());
         assert!(settled[0].ends_with(SPANS[0]), "{settled:?}");
-        assert!(settled.iter().any(|step| step.ends_with("/settle")), "{settled:?}");
+        assert!(
+            settled.iter().any(|step| step.ends_with("/settle")),
+            "{settled:?}"
+        );
         let attempt = whole.path(whole.span("attempt").unwrap());
-        assert!(attempt.iter().any(|step| step.ends_with("Inference/Relay")), "{attempt:?}");
+        assert!(
+            attempt.iter().any(|step| step.ends_with("Inference/Relay")),
+            "{attempt:?}"
+        );
         for span in &whole.spans {
             let text = format!("{span:?}");
-            assert!(!text.contains("-secret-of-") && !text.contains("Say something"), "{text}");
+            assert!(
+                !text.contains("-secret-of-") && !text.contains("Say something"),
+                "{text}"
+            );
         }
     }
     stack.finish().await;
@@ -78,6 +97,10 @@ async fn a_request_without_a_trace_gets_one_of_its_own(builder: Builder) {
     assert_eq!(row.trace_id.len(), 32);
     let traces = stack.traces();
     traces.flush();
-    traces.collector.whole_trace(&row.trace_id, &["switchboard-tests"], None).await.unwrap();
+    traces
+        .collector
+        .whole_trace(&row.trace_id, &["switchboard-tests"], None)
+        .await
+        .unwrap();
     stack.finish().await;
 }
