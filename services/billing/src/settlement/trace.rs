@@ -23,14 +23,20 @@ pub(super) fn settle_span(settlement: &Settlement) -> Span {
 
 const TRACEPARENT: http::HeaderName = http::HeaderName::from_static("traceparent");
 
-/// A settlement tells its trace, not its parent span: the end of the request's id stands for that.
+/// The span that sent the settlement. What a lost forwarder left behind tells none: the end of the request's id stands for
+/// it then.
 fn trace_parent(settlement: &Settlement) -> Option<http::HeaderValue> {
     let id: RequestId = settlement.request_id.parse().ok()?;
     if settlement.trace_id.is_empty() {
         return None;
     }
-    let (_, parent) = id.as_uuid().as_u64_pair();
-    http::HeaderValue::from_str(&format!("00-{}-{parent:016x}-01", settlement.trace_id)).ok()
+    let parent = if settlement.span_id.is_empty() {
+        let (_, end) = id.as_uuid().as_u64_pair();
+        format!("{end:016x}")
+    } else {
+        settlement.span_id.clone()
+    };
+    http::HeaderValue::from_str(&format!("00-{}-{parent}-01", settlement.trace_id)).ok()
 }
 
 #[cfg(test)]
@@ -47,6 +53,14 @@ mod tests {
         assert_eq!(
             trace_parent(&settlement).unwrap(),
             "00-4bf92f3577b34da6a3ce929d0e0e4736-bef2ceefa9433ea7-01"
+        );
+        let sent = Settlement {
+            span_id: "00f067aa0ba902b7".to_owned(),
+            ..settlement.clone()
+        };
+        assert_eq!(
+            trace_parent(&sent).unwrap(),
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         );
         let untraced = Settlement {
             trace_id: String::new(),

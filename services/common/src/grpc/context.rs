@@ -74,3 +74,20 @@ pub fn trace_id() -> String {
         String::new()
     }
 }
+
+/// The current span's id, 16 hexadecimal digits; empty when nothing is traced.
+#[must_use]
+pub fn span_id() -> String {
+    let span = Span::current();
+    if span.is_disabled() {
+        return String::new();
+    }
+    let context = span.context();
+    let span = context.span();
+    let context = span.span_context();
+    if context.is_valid() {
+        context.span_id().to_string()
+    } else {
+        String::new()
+    }
+}

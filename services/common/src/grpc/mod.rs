@@ -14,7 +14,7 @@ mod server;
 mod token;
 
 pub use config::GrpcConfig;
-pub use context::{continue_trace, inject_trace, trace_id};
+pub use context::{continue_trace, inject_trace, span_id, trace_id};
 pub use listener::{Address, Bound, Listener};
 pub use local::local;
 pub use remote::{not_sent, remote};

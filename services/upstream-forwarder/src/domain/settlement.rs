@@ -232,6 +232,7 @@ impl Story {
             tags: self.tags.clone(),
             catalogue_version: self.catalogue_version,
             output_cap: self.output_cap,
+            span_id: String::new(),
         }
     }
 

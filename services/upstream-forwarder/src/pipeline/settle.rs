@@ -56,9 +56,10 @@ async fn record(
     let now_us = course.live.elapsed_us();
     let counted = count(conductor, course, request, needed).await;
     let write_us = u64::try_from(caller.waited().as_micros()).unwrap_or(u64::MAX);
-    let settlement = course
+    let mut settlement = course
         .live
         .story(|story| story.settlement(end, counted, now_us, write_us));
+    settlement.span_id = switchboard_common::grpc::span_id();
     // From here on its drafts are late news.
     course.live.close();
     let promised = conductor.money.promise();
