@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use axum::{
     body::Body,
-    extract::{Path, Request, State},
+    extract::{Path, Request, State, rejection::PathRejection},
     http::{HeaderMap, Response, header},
 };
 use http_body_util::BodyExt as _;
@@ -18,7 +18,7 @@ use switchboard_proto::auth::v1::{AuthenticateAdminRequest, auth_admin_client::A
 use tonic::Status;
 use tower::ServiceExt as _;
 
-use crate::api::{Edge, refuse};
+use crate::api::{Edge, unknown};
 
 /// The way to each admin service, by its full name.
 #[derive(Clone)]
@@ -54,24 +54,19 @@ impl Admins {
 /// Passes one admin call on.
 pub(crate) async fn pass(
     State(edge): State<Edge>,
-    Path((service, _method)): Path<(String, String)>,
+    path: Result<Path<(String, String)>, PathRejection>,
     request: Request,
 ) -> Response<Body> {
     let is_grpc = request
         .headers()
         .get(header::CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
-    let Some(target) = edge
-        .admins
-        .services
-        .get(service.as_str())
+    let target = path
+        .ok()
         .filter(|_| is_grpc)
-    else {
-        let failure = Failure::new(
-            Reason::NotFound,
-            "there is no such path; admin calls are gRPC to switchboard.<area>.v1.<Area>Admin",
-        );
-        return refuse(&edge, &failure);
+        .and_then(|Path((service, _method))| edge.admins.services.get(service.as_str()));
+    let Some(target) = target else {
+        return unknown(State(edge), request).await;
     };
     let response = match prove(&edge.admins.auth, request.headers()).await {
         Ok(()) => forward(target.clone(), request).await,

@@ -14,7 +14,7 @@ use axum::{
     body::Body,
     http::{HeaderMap, header},
 };
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use http_body_util::BodyExt as _;
 use switchboard_common::error::{Failure, Reason};
@@ -22,6 +22,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio_util::io::StreamReader;
 
 use crate::Config;
+
+/// How much longer a coded body may be than what it decodes to, bytes: room for framing and for a block that a decoder must
+/// have whole. Beyond it, it is made of nothing but framing and only costs us time.
+const OVERHEAD: u64 = 256 * 1024;
 
 /// All bodies of the process, bytes.
 #[derive(Clone, Debug, Default)]
@@ -96,10 +100,21 @@ pub(crate) async fn read(
         return plain(body, config, share).await;
     }
     let limit = config.body_timeout;
+    let decoded = Arc::new(AtomicU64::new(0));
+    let (so_far, mut coded_bytes) = (Arc::clone(&decoded), 0_u64);
     let pieces = http_body_util::BodyDataStream::new(body);
     let pieces = tokio_stream::StreamExt::timeout(pieces, limit)
-        .map(|piece| match piece {
-            Ok(Ok(bytes)) => Ok(bytes),
+        .map(move |piece| match piece {
+            Ok(Ok(bytes)) => {
+                let of_use = so_far.load(Ordering::Relaxed).saturating_add(OVERHEAD);
+                let wasted = coded_bytes > of_use;
+                coded_bytes += bytes.len() as u64;
+                if wasted {
+                    Err(io::Error::from(io::ErrorKind::InvalidData))
+                } else {
+                    Ok(bytes)
+                }
+            }
             Ok(Err(_)) => Err(io::Error::from(io::ErrorKind::ConnectionAborted)),
             Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
         })
@@ -119,7 +134,7 @@ pub(crate) async fn read(
             Coding::Zstd => Box::new(ZstdDecoder::new(inner)),
         };
     }
-    coded(reader, config, share).await
+    coded(reader, &decoded, config, share).await
 }
 
 async fn plain(body: Body, config: &Config, mut share: Share) -> Result<Held, Failure> {
@@ -165,13 +180,16 @@ async fn plain(body: Body, config: &Config, mut share: Share) -> Result<Held, Fa
 
 async fn coded(
     mut reader: Box<dyn AsyncRead + Send + Unpin>,
+    decoded: &AtomicU64,
     config: &Config,
     mut share: Share,
 ) -> Result<Held, Failure> {
     let mut bytes = BytesMut::new();
     loop {
+        // In pieces, so that what was decoded is known while it is.
         bytes.reserve(16 * 1024);
-        let read = reader.read_buf(&mut bytes).await.map_err(|error| {
+        let mut piece = (&mut bytes).limit(16 * 1024);
+        let read = reader.read_buf(&mut piece).await.map_err(|error| {
             if error.kind() == io::ErrorKind::TimedOut {
                 too_slow()
             } else {
@@ -184,6 +202,7 @@ async fn coded(
         if read == 0 {
             break;
         }
+        decoded.fetch_add(read as u64, Ordering::Relaxed);
         if bytes.len() as u64 > config.body_limit {
             return Err(too_large(config.body_limit));
         }
@@ -252,7 +271,10 @@ fn too_slow() -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use async_compression::tokio::write::{BrotliEncoder, GzipEncoder, ZlibEncoder, ZstdEncoder};
+    use async_compression::{
+        Level,
+        tokio::write::{BrotliEncoder, GzipEncoder, ZlibEncoder, ZstdEncoder},
+    };
     use axum::http::HeaderValue;
     use tokio::io::AsyncWriteExt as _;
 
@@ -265,9 +287,13 @@ mod tests {
     }
 
     async fn compress(coding: &str, text: &[u8]) -> Vec<u8> {
+        compress_at(Level::Default, coding, text).await
+    }
+
+    async fn compress_at(level: Level, coding: &str, text: &[u8]) -> Vec<u8> {
         macro_rules! with {
             ($encoder:ident) => {{
-                let mut encoder = $encoder::new(Vec::new());
+                let mut encoder = $encoder::with_quality(Vec::new(), level);
                 encoder.write_all(text).await.unwrap();
                 encoder.shutdown().await.unwrap();
                 encoder.into_inner()
@@ -315,6 +341,45 @@ mod tests {
         assert_eq!(failure.reason, Reason::BodyTooLarge);
         assert!(failure.message.contains("1000000"));
         assert_eq!(budget.held(), 0);
+    }
+
+    /// An empty gzip member costs a decoder's reset and gives nothing: a body of them would never reach a limit of size.
+    #[tokio::test]
+    async fn a_body_of_nothing_but_framing_is_refused_before_its_end() {
+        let member = compress("gzip", b"").await;
+        let given = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&given);
+        let pieces = std::iter::repeat_with(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, io::Error>(Bytes::from(member.repeat(100)))
+        });
+        let endless = Body::from_stream(futures_util::stream::iter(pieces.take(1_000)));
+        let budget = Budget::default();
+        let refused = read(endless, &encoded("gzip"), &Config::default(), &budget).await;
+        assert_eq!(refused.err().unwrap().reason, Reason::InvalidRequest);
+        assert!(given.load(Ordering::Relaxed) < 200);
+    }
+
+    #[tokio::test]
+    async fn what_does_not_compress_passes_in_every_coding() {
+        let mut noise = 1_u64;
+        let mut next = || {
+            noise ^= noise << 13;
+            noise ^= noise >> 7;
+            noise ^= noise << 17;
+            noise.to_le_bytes()
+        };
+        let text: Vec<u8> = (0..90_000).flat_map(|_| next()).collect();
+        let budget = Budget::default();
+        for coding in ["gzip", "deflate", "br", "zstd"] {
+            let body = compress_at(Level::Fastest, coding, &text).await;
+            let pieces: Vec<_> = body.chunks(10_000).map(Bytes::copy_from_slice).collect();
+            let pieces = pieces.into_iter().map(Ok::<_, io::Error>);
+            let body = Body::from_stream(futures_util::stream::iter(pieces));
+            let held = read(body, &encoded(coding), &Config::default(), &budget).await;
+            let held = held.map_err(|failure| format!("{coding}: {failure:?}"));
+            assert!(held.unwrap().bytes == text, "{coding}");
+        }
     }
 
     #[tokio::test]

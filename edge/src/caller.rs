@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
-use axum::http::{HeaderMap, Uri, header};
+use axum::{
+    extract::Query,
+    http::{HeaderMap, Uri, header},
+};
 use ipnet::IpNet;
 
 /// Longest text of a caller's own that is kept with a request, bytes.
@@ -23,13 +26,17 @@ pub(crate) fn credential(headers: &HeaderMap, uri: &Uri) -> String {
         .or_else(|| text("x-api-key"))
         .or_else(|| text("api-key"))
         .or_else(|| text("x-goog-api-key"))
-        .or_else(|| {
-            uri.query()?
-                .split('&')
-                .find_map(|pair| pair.strip_prefix("key="))
-        })
+        .map(str::to_owned)
+        .or_else(|| in_query(uri))
         .unwrap_or_default()
-        .to_owned()
+}
+
+/// `?key=`, with its percent-coding undone.
+fn in_query(uri: &Uri) -> Option<String> {
+    uri.query().filter(|query| query.contains("key="))?;
+    let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri).ok()?;
+    let key = pairs.into_iter().find(|(name, _)| name == "key");
+    key.map(|(_, key)| key)
 }
 
 /// The caller's address: the connection's, or what a trusted proxy says of it.
@@ -119,6 +126,8 @@ mod tests {
         }
         let query = Uri::from_static("/v1/models?a=b&key=k1");
         assert_eq!(credential(&headers(&[]), &query), "k1");
+        let coded = Uri::from_static("/v1/models?key=k%2F1%3d&alt=sse&monkey=k2");
+        assert_eq!(credential(&headers(&[]), &coded), "k/1=");
         assert_eq!(
             credential(&headers(&[("authorization", "Basic k1")]), &none),
             ""

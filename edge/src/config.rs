@@ -26,6 +26,11 @@ pub struct Config {
     /// How long a body may pause between two pieces.
     #[serde(with = "switchboard_common::settings::duration")]
     pub body_timeout: Duration,
+    /// Bytes of a refused body that are still read, so that the caller sees the refusal and not a reset connection.
+    pub refused_bytes: u64,
+    /// How long a refused body is read on.
+    #[serde(with = "switchboard_common::settings::duration")]
+    pub refused_timeout: Duration,
     /// Addresses (CIDR) whose `x-forwarded-for` counts.
     pub trusted_proxies: Vec<ipnet::IpNet>,
     /// How often a request is offered to another forwarder when nothing of it was sent.
@@ -45,6 +50,8 @@ impl Default for Config {
             header_count: 200,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            refused_bytes: 64 * 1024 * 1024,
+            refused_timeout: Duration::from_secs(10),
             trusted_proxies: Vec::new(),
             forwarder_tries: 3,
             compress_from: 1024,

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use axum::{Router, body::Body, extract::ConnectInfo, http::Request};
+use axum::{Router, extract::ConnectInfo, http::Request};
 use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -15,7 +15,7 @@ use tokio::{
 };
 use tower::Service as _;
 
-use crate::{Config, observed::Observed};
+use crate::{Config, linger::Patience, observed::Observed};
 
 /// Accepts until the lifecycle stops, then lets what runs finish until it is killed.
 pub(crate) async fn accept(
@@ -27,6 +27,11 @@ pub(crate) async fn accept(
 ) {
     let places = Arc::new(Semaphore::new(config.connections));
     let builder = builder(&config);
+    let patience = Patience {
+        bytes: config.refused_bytes,
+        time: config.refused_timeout,
+        lifecycle: lifecycle.clone(),
+    };
     let graceful = GracefulShutdown::new();
     let (stopping, killed) = (lifecycle.stopping(), lifecycle.killed());
     loop {
@@ -47,7 +52,7 @@ pub(crate) async fn accept(
                 continue;
             }
         };
-        let connection = serve(&builder, stream, peer, router.clone());
+        let connection = serve(&builder, stream, peer, router.clone(), patience.clone());
         let connection = graceful.watch(connection);
         let counted = observed.connected();
         let killed = killed.clone();
@@ -93,13 +98,14 @@ fn serve(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
+    patience: Patience,
 ) -> impl hyper_util::server::graceful::GracefulConnection<
     Error = Box<dyn std::error::Error + Send + Sync>,
 > + use<> {
     // Each event is a write of its own: waiting to fill a segment would delay every token.
     let _ = stream.set_nodelay(true);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let mut request = request.map(Body::new);
+        let mut request = patience.wrap(request);
         request.extensions_mut().insert(ConnectInfo(peer));
         // A router is always ready.
         router.clone().call(request)

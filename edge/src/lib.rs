@@ -15,6 +15,7 @@ mod component;
 mod config;
 mod connection;
 mod error;
+mod linger;
 mod observed;
 mod relay;
 mod response;

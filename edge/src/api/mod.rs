@@ -150,7 +150,7 @@ async fn relay(
 }
 
 /// A path that is none of ours.
-async fn unknown(State(edge): State<Edge>, request: Request) -> Response<Body> {
+pub(crate) async fn unknown(State(edge): State<Edge>, request: Request) -> Response<Body> {
     let failure = Failure::new(
         Reason::NotFound,
         format!(

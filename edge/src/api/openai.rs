@@ -2,13 +2,14 @@
 
 use axum::{
     Router,
-    extract::{Path, Request, State},
+    extract::{Path, Request, State, rejection::PathRejection},
     http::Method,
     routing::any,
 };
+use switchboard_common::error::{Failure, Reason};
 use switchboard_proto::common::v1::Dialect;
 
-use super::{Edge, Endpoint, serve, wrong_method};
+use super::{Edge, Endpoint, refuse, serve, wrong_method};
 
 const CHAT: Endpoint = Endpoint {
     route: "/v1/chat/completions",
@@ -66,13 +67,22 @@ pub(super) fn routes() -> Router<Edge> {
         router = router.route(
             path,
             any(
-                |State(edge): State<Edge>, Path(model): Path<String>, request: Request| async move {
-                    if request.method() == Method::GET {
-                        let model = model.trim_end_matches('/').to_owned();
-                        serve(edge, MODEL, model, request).await
-                    } else {
-                        wrong_method(&edge, "GET")
+                |State(edge): State<Edge>,
+                 model: Result<Path<String>, PathRejection>,
+                 request: Request| async move {
+                    if request.method() != Method::GET {
+                        return wrong_method(&edge, "GET");
                     }
+                    // Percent-coding can hold bytes that are no text, and names are text.
+                    let Ok(Path(model)) = model else {
+                        let failure = Failure::new(
+                            Reason::InvalidRequest,
+                            "the model's name in the path is not valid UTF-8 once its percent-coding is undone",
+                        );
+                        return refuse(&edge, &failure.param("model"));
+                    };
+                    let model = model.trim_end_matches('/').to_owned();
+                    serve(edge, MODEL, model, request).await
                 },
             ),
         );
