@@ -22,7 +22,7 @@ use crate::{
     config::Config,
     courier::Courier,
     domain::settlement::Story,
-    journal::Journal,
+    journal::{Journal, Written},
     pipe::{Stop, Stopper},
     routes::{Lease, Money},
 };
@@ -37,6 +37,8 @@ pub(crate) struct Live {
     /// It is being settled. Written under the story's lock.
     closed: AtomicBool,
     content_bytes: AtomicU64,
+    /// The line of the attempt that was sent, while nobody has waited for it.
+    written: Mutex<Option<Written>>,
 }
 
 impl Live {
@@ -78,6 +80,39 @@ impl Live {
         journal: &Journal,
         change: impl FnOnce(&mut Story),
     ) -> Option<Settlement> {
+        // Under the lock, so that it comes before the settlement. It never waits.
+        self.draft(change, |draft| journal.draft(draft.clone()))
+    }
+
+    /// Writes down that an attempt was sent. Before anything of its answer goes to the caller, [`Live::written`].
+    pub(crate) fn note_sent(&self, journal: &Journal, change: impl FnOnce(&mut Story)) {
+        self.draft(change, |draft| {
+            *self.written.lock() = Some(journal.sent(draft.clone()));
+        });
+    }
+
+    /// Waits until the line of the attempt that was sent is out of this process, so that a process that is killed leaves
+    /// no answer unbilled (BILL-5). Mostly it is, long before the upstream answers.
+    pub(crate) async fn written(&self, journal: &Journal) {
+        let line = self.written.lock().take();
+        let Some(line) = line else {
+            return;
+        };
+        if line.wait().await || journal.refuses() {
+            return;
+        }
+        // It was left out under a flood.
+        let draft = self.draft(|_| (), |_| ());
+        if let Some(draft) = draft {
+            journal.write_down(draft).await;
+        }
+    }
+
+    fn draft(
+        &self,
+        change: impl FnOnce(&mut Story),
+        write: impl FnOnce(&Settlement),
+    ) -> Option<Settlement> {
         let mut story = self.story.lock();
         if self.closed.load(Ordering::Relaxed) {
             return None;
@@ -86,8 +121,7 @@ impl Live {
         story.content_bytes = self.content_bytes.load(Ordering::Relaxed);
         let draft = story.draft(self.elapsed_us());
         if story.attempts.iter().any(|attempt| attempt.sent) {
-            // Under the lock, so that it comes before the settlement. It never waits.
-            journal.draft(draft.clone());
+            write(&draft);
         }
         Some(draft)
     }
@@ -167,6 +201,7 @@ impl Roster {
             lease: Mutex::default(),
             closed: AtomicBool::new(false),
             content_bytes: AtomicU64::new(0),
+            written: Mutex::default(),
         });
         let mut live = self.live.lock();
         if self.stopping.is_cancelled() || live.contains_key(id) {

@@ -99,6 +99,17 @@ pub(crate) struct Journal {
     state: Arc<State>,
 }
 
+/// A record on its way to the file.
+#[derive(Debug)]
+pub(crate) struct Written(oneshot::Receiver<()>);
+
+impl Written {
+    /// Waits until the system has it; `false`: it was left out, or cannot be written.
+    pub(crate) async fn wait(self) -> bool {
+        self.0.await.is_ok()
+    }
+}
+
 /// What others may see of the journal.
 #[derive(Debug, Default)]
 struct State {
@@ -110,8 +121,11 @@ struct State {
 
 #[derive(Debug)]
 enum Command {
-    /// The latest draft of an open request.
-    Draft(Box<Settlement>),
+    /// The latest draft of an open request; `written` is told when the system has it.
+    Draft {
+        draft: Box<Settlement>,
+        written: Option<oneshot::Sender<()>>,
+    },
     /// A settlement; `spilled`: nobody else keeps it until it is loaded again.
     Settled {
         settlement: Box<Settlement>,
@@ -155,7 +169,34 @@ impl Journal {
     /// Writes down how far an open request is. Never waits: under a flood the record is left out, and the request's
     /// settlement, which is never left out, supersedes it.
     pub(crate) fn draft(&self, draft: Settlement) {
-        let _ = self.commands.try_send(Command::Draft(Box::new(draft)));
+        let draft = Box::new(draft);
+        let _ = self.commands.try_send(Command::Draft {
+            draft,
+            written: None,
+        });
+    }
+
+    /// Like [`Journal::draft`], for the line of which an answer must not go ahead.
+    pub(crate) fn sent(&self, draft: Settlement) -> Written {
+        let (told, written) = oneshot::channel();
+        let draft = Box::new(draft);
+        let _ = self.commands.try_send(Command::Draft {
+            draft,
+            written: Some(told),
+        });
+        Written(written)
+    }
+
+    /// Writes a draft down, however long the queue is. Returns when the system has it, or cannot take it.
+    pub(crate) async fn write_down(&self, draft: Settlement) {
+        let (told, written) = oneshot::channel();
+        let draft = Box::new(draft);
+        self.post(Command::Draft {
+            draft,
+            written: Some(told),
+        })
+        .await;
+        let _ = written.await;
     }
 
     /// Writes a settlement down. Waits while the writer is behind.
@@ -236,7 +277,17 @@ async fn write(
         if got == Ok(0) {
             return;
         }
-        if got.is_ok() && !config.gather.is_zero() {
+        // An answer waits for its request's line: the others go with it.
+        let waited_for = |command: &Command| {
+            matches!(
+                command,
+                Command::Draft {
+                    written: Some(_),
+                    ..
+                }
+            )
+        };
+        if got.is_ok() && !config.gather.is_zero() && !batch.iter().any(waited_for) {
             tokio::time::sleep(config.gather).await;
             while batch.len() < BATCH
                 && let Ok(command) = queue.try_recv()
@@ -272,22 +323,33 @@ async fn write(
 /// Carries commands out; tells whether more may come.
 fn apply(segments: &mut Segments, commands: Vec<Command>) -> io::Result<bool> {
     let mut open = true;
+    let mut waiting = Vec::new();
     for command in commands {
         match command {
-            Command::Draft(draft) => segments.draft(&draft),
+            Command::Draft { draft, written } => {
+                segments.draft(&draft);
+                waiting.extend(written);
+            }
             Command::Settled {
                 settlement,
                 spilled,
             } => segments.settled(&settlement, spilled),
             Command::Acknowledged(ids) => segments.acknowledged(ids),
             Command::Load(limit, answer) => {
-                // What is to be read may still be in the buffer.
-                segments.flush()?;
-                let _ = answer.send(segments.load(limit));
+                // What is to be read may still be in the buffer. A failure is told by the flush at the end: the commands
+                // that follow must not be lost by it.
+                let loaded = match segments.flush() {
+                    Ok(()) => segments.load(limit),
+                    Err(_) => Vec::new(),
+                };
+                let _ = answer.send(loaded);
             }
             Command::Close => open = false,
         }
     }
     segments.flush()?;
+    for written in waiting {
+        let _ = written.send(());
+    }
     Ok(open)
 }

@@ -190,3 +190,45 @@ proptest! {
         prop_assert!(Segments::open(directory.path(), &config()).is_ok());
     }
 }
+
+#[test]
+fn a_file_that_cannot_be_read_for_a_moment_loses_no_settlement() {
+    let directory = TempDir::new().unwrap();
+    let (mut segments, _) = Segments::open(directory.path(), &config()).unwrap();
+    segments.settled(&settlement("owed", false), true);
+    segments.flush().unwrap();
+    let file = std::fs::read_dir(directory.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension() == Some("journal".as_ref()))
+        .unwrap();
+    let away = file.with_extension("away");
+    std::fs::rename(&file, &away).unwrap();
+    assert_eq!(segments.load(10), []);
+    std::fs::rename(&away, &file).unwrap();
+    assert_eq!(segments.load(10), [settlement("owed", false)]);
+}
+
+#[tokio::test]
+async fn a_line_that_is_waited_for_is_in_the_file_and_waits_for_no_others() {
+    let directory = TempDir::new().unwrap();
+    let lifecycle = Lifecycle::new();
+    let config = JournalConfig {
+        gather: Duration::from_secs(3_600),
+        ..config()
+    };
+    let (journal, _) = Journal::open(&config, directory.path(), &lifecycle)
+        .await
+        .unwrap();
+    let sent = journal.sent(settlement("sent", true));
+    let waited = tokio::time::timeout(Duration::from_secs(30), sent.wait()).await;
+    assert_eq!(waited, Ok(true));
+    // As a process finds it that starts after this one was killed.
+    let copy = TempDir::new().unwrap();
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let (settlements, recovered) = reopen(&copy);
+    assert_eq!((ids(&settlements), recovered.lost), (vec!["sent"], 1));
+}

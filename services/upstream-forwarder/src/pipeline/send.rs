@@ -125,7 +125,7 @@ async fn wait(
 fn note_sent(conductor: &Arc<Conductor>, course: &Course) -> Box<dyn FnOnce() + Send> {
     let (conductor, live) = (Arc::clone(conductor), Arc::clone(&course.live));
     Box::new(move || {
-        live.note(&conductor.journal, |story| {
+        live.note_sent(&conductor.journal, |story| {
             if let Some(last) = story.attempts.last_mut() {
                 last.sent = true;
             }
