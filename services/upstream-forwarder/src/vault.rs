@@ -50,10 +50,25 @@ impl Secret {
         Some(value)
     }
 
-    /// Whether `body` repeats it.
+    /// Whether `body` repeats it: as it is, or behind the escapes of JSON.
     pub(crate) fn occurs_in(&self, body: &[u8]) -> bool {
-        let secret = self.secret.expose_secret().as_bytes();
-        secret.len() >= 8 && memchr::memmem::find(body, secret).is_some()
+        let secret = self.secret.expose_secret();
+        if secret.len() < 8 {
+            return false;
+        }
+        let within =
+            |body: &[u8], secret: &str| memchr::memmem::find(body, secret.as_bytes()).is_some();
+        if within(body, secret) {
+            return true;
+        }
+        if memchr::memchr(b'\\', body).is_none() {
+            return false;
+        }
+        // Written anew, both have the same escapes.
+        let plain = serde_json::from_slice::<serde_json::Value>(body);
+        let quoted = serde_json::to_string(secret).unwrap_or_default();
+        let quoted = quoted.trim_matches('"');
+        plain.is_ok_and(|plain| within(plain.to_string().as_bytes(), quoted))
     }
 }
 

@@ -241,11 +241,16 @@ fn as_delta(cursor: &mut Cursor<'_>) -> Result<String, crate::json::JsonError> {
             let (mut first, mut index) = (true, 0);
             while cursor.next_item(&mut first)? {
                 let call = cursor.skip()?;
-                let inside = call.span.of(text).get(1..).unwrap_or("}");
+                let raw = call.span.of(text);
                 if index > 0 {
                     out.push(',');
                 }
-                out.push_str(&format!(r#"{{"index":{index},{inside}"#));
+                let inside = raw.strip_prefix('{').map(str::trim_ascii_start);
+                match inside {
+                    Some("}") => out.push_str(&format!(r#"{{"index":{index}}}"#)),
+                    Some(inside) => out.push_str(&format!(r#"{{"index":{index},{inside}"#)),
+                    None => out.push_str(raw),
+                }
                 index += 1;
             }
             out.push(']');

@@ -69,9 +69,9 @@ impl ChunkReader {
         }
     }
 
-    /// Whether every choice that was begun has ended, and at least one was.
-    pub(super) const fn complete(&self) -> bool {
-        self.seen != 0 && self.seen == self.finished
+    /// Whether every choice that was begun has ended, and so many were.
+    pub(super) const fn complete(&self, choices: u64) -> bool {
+        self.seen != 0 && self.seen == self.finished && self.seen.count_ones() as u64 >= choices
     }
 
     /// Whether any choice ended.

@@ -357,7 +357,7 @@ fn boolean(field: &'static str, text: &str, value: Value) -> Result<Option<bool>
 }
 
 fn limit(field: &'static str, text: &str, value: Value) -> Result<Option<u64>, RequestError> {
-    const EXPECTED: &str = "a whole number of 1 or more";
+    const EXPECTED: &str = "a whole number from 1 to 999999999999999999";
     match value.kind {
         Kind::Null => Ok(None),
         Kind::Number => match whole_number(value.span.of(text)) {

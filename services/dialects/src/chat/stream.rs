@@ -27,6 +27,8 @@ pub struct StreamOptions {
     pub public_model: Option<String>,
     /// The caller asked for usage. Otherwise every trace of it is taken out.
     pub include_usage: bool,
+    /// How many answers were asked for (`n`): a stream without `[DONE]` is whole when so many have ended.
+    pub choices: u64,
     /// Keep at most this much output text for counting, in bytes.
     pub text_bound: usize,
     /// Hold at most this much before the first content, in bytes; then commit (SPEC FWD-3).
@@ -42,6 +44,7 @@ impl Default for StreamOptions {
         Self {
             public_model: None,
             include_usage: false,
+            choices: 1,
             text_bound: 1 << 20,
             hold_bound: 1 << 20,
             max_event: DEFAULT_MAX_EVENT,
@@ -71,6 +74,7 @@ pub struct ChatStream {
     edits: Edits,
     template: Template,
     hold_bound: usize,
+    choices: u64,
     usage: Option<UsageReport>,
     pending: Option<Pending>,
     chunks: u64,
@@ -97,6 +101,7 @@ impl ChatStream {
             ),
             template: Template::default(),
             hold_bound: options.hold_bound,
+            choices: options.choices,
             usage: None,
             pending: None,
             chunks: 0,
@@ -145,7 +150,7 @@ impl ChatStream {
         if self.done {
             return Ok(());
         }
-        if self.reader.complete() {
+        if self.complete() {
             self.close(None);
             return Ok(());
         }
@@ -191,6 +196,12 @@ impl ChatStream {
     #[must_use]
     pub const fn done(&self) -> bool {
         self.done
+    }
+
+    /// Whether all answers that were asked for have their finish reason: what may still come is usage and `[DONE]`.
+    #[must_use]
+    pub const fn complete(&self) -> bool {
+        self.reader.complete(self.choices)
     }
 
     /// Whether a finish reason was seen: what may still come is usage.

@@ -65,10 +65,18 @@ impl EmbeddingsAnswer {
         })
     }
 
-    /// The body for the caller: with the public name in `model` where one is given, and with vectors of floats encoded
-    /// as base64 if that was asked for (CASES D10). Order and `index` stay. Without a change it is the body itself.
-    #[must_use]
-    pub fn patch(&self, body: &Bytes, public_model: Option<&str>, encoding: Encoding) -> Bytes {
+    /// The body for the caller: with the public name in `model` where one is given, and with each vector in the form that
+    /// was asked for, whatever the upstream made of it (CASES D10). Order and `index` stay. Without a change it is the body
+    /// itself.
+    ///
+    /// # Errors
+    /// When a vector that has to be written anew is none: something else than finite numbers, or no base64 of `f32`.
+    pub fn patch(
+        &self,
+        body: &Bytes,
+        public_model: Option<&str>,
+        encoding: Encoding,
+    ) -> Result<Bytes, Box<UpstreamError>> {
         let text = std::str::from_utf8(body).unwrap_or("");
         let mut edits = Vec::new();
         if let Some(name) = public_model {
@@ -79,20 +87,25 @@ impl EmbeddingsAnswer {
                 }
             }
         }
-        if encoding == Encoding::Base64 {
-            for vector in &self.vectors {
-                if vector.kind == Kind::Array
-                    && let Ok(encoded) = encode(text, *vector)
-                {
-                    edits.push(Edit::replace(vector.span, encoded));
-                }
-            }
+        for vector in &self.vectors {
+            let written = match (encoding, vector.kind) {
+                (Encoding::Base64, Kind::Array) => encode(text, *vector),
+                (Encoding::Unsaid | Encoding::Float, Kind::String) => decode(text, *vector),
+                _ => continue,
+            };
+            let Some(written) = written else {
+                return Err(Box::new(UpstreamError::found(
+                    Class::Malformed,
+                    "the upstream's answer has an embedding that is no vector",
+                )));
+            };
+            edits.push(Edit::replace(vector.span, written));
         }
-        if edits.is_empty() {
+        Ok(if edits.is_empty() {
             body.clone()
         } else {
             splice(body, edits)
-        }
+        })
     }
 }
 
@@ -158,22 +171,42 @@ fn vectors(text: &str, data: Value) -> Result<Option<Vec<Value>>, JsonError> {
     Ok(Some(out))
 }
 
-/// An array of numbers as a JSON string: base64 of little-endian `f32`.
-fn encode(text: &str, vector: Value) -> Result<String, JsonError> {
+/// An array of finite numbers as a JSON string: base64 of little-endian `f32`.
+fn encode(text: &str, vector: Value) -> Option<String> {
     let mut bytes = Vec::new();
     let mut cursor = Cursor::at_value(text, vector);
-    cursor.enter_array()?;
+    cursor.enter_array().ok()?;
     let mut first = true;
-    while cursor.next_item(&mut first)? {
-        let value = cursor.skip()?;
-        let number: f32 = value
-            .span
-            .of(text)
-            .parse()
-            .map_err(|_| JsonError::Invalid {
-                at: value.span.start,
-            })?;
+    while cursor.next_item(&mut first).ok()? {
+        let value = cursor.skip().ok()?;
+        let number: f32 = value.span.of(text).parse().ok()?;
+        if !number.is_finite() {
+            return None;
+        }
         bytes.extend_from_slice(&number.to_le_bytes());
     }
-    Ok(format!("\"{}\"", STANDARD.encode(bytes)))
+    Some(format!("\"{}\"", STANDARD.encode(bytes)))
+}
+
+/// The reverse: a JSON string as an array of numbers, each in the shortest text that reads as the same `f32`.
+fn decode(text: &str, vector: Value) -> Option<String> {
+    let bytes = STANDARD.decode(&*vector.text()?.decode(text)).ok()?;
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut out = String::with_capacity(numbers.len() * 12 + 2);
+    out.push('[');
+    for bytes in numbers {
+        let number = f32::from_le_bytes(*bytes);
+        if !number.is_finite() {
+            return None;
+        }
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str(&number.to_string());
+    }
+    out.push(']');
+    Some(out)
 }

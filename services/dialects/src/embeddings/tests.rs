@@ -57,7 +57,7 @@ fn only_the_model_changes_in_a_request() {
 }
 
 #[test]
-fn floats_become_base64_only_where_asked_for() {
+fn vectors_have_the_form_that_was_asked_for() {
     let body = Bytes::from_static(
         br#"{"object":"list","data":[{"object":"embedding","index":1,"embedding":[0.5, -1e0]},{"embedding":"AAAAAA==","index":0}],"model":"up","usage":{"prompt_tokens":4,"total_tokens":4}}"#,
     );
@@ -65,14 +65,44 @@ fn floats_become_base64_only_where_asked_for() {
     assert_eq!(answer.count, 2);
     let usage = answer.usage.clone().unwrap();
     assert_eq!((usage.usage.input, usage.usage.output), (Some(4), None));
+    for encoding in [Encoding::Float, Encoding::Unsaid] {
+        assert_eq!(
+            &*answer.patch(&body, None, encoding).unwrap(),
+            br#"{"object":"list","data":[{"object":"embedding","index":1,"embedding":[0.5, -1e0]},{"embedding":[0],"index":0}],"model":"up","usage":{"prompt_tokens":4,"total_tokens":4}}"#
+        );
+    }
     assert_eq!(
-        answer.patch(&body, None, Encoding::Float).as_ptr(),
-        body.as_ptr()
-    );
-    assert_eq!(
-        &*answer.patch(&body, Some("pub"), Encoding::Base64),
+        &*answer.patch(&body, Some("pub"), Encoding::Base64).unwrap(),
         br#"{"object":"list","data":[{"object":"embedding","index":1,"embedding":"AAAAPwAAgL8="},{"embedding":"AAAAAA==","index":0}],"model":"pub","usage":{"prompt_tokens":4,"total_tokens":4}}"#
     );
+}
+
+#[test]
+fn a_vector_keeps_its_values_from_one_form_to_the_other_and_back() {
+    let floats = Bytes::from_static(br#"{"data":[{"embedding":[0.1,-2.5,0.00000001,16777216]}]}"#);
+    let answer = EmbeddingsAnswer::read(&floats).unwrap();
+    let text = |encoding| answer.patch(&floats, None, encoding).unwrap();
+    assert_eq!(text(Encoding::Float).as_ptr(), floats.as_ptr());
+    let coded = text(Encoding::Base64);
+    let answer = EmbeddingsAnswer::read(&coded).unwrap();
+    assert_eq!(answer.patch(&coded, None, Encoding::Float).unwrap(), floats);
+}
+
+#[test]
+fn what_is_no_vector_is_a_failure_and_is_never_passed_half_converted() {
+    for (vector, encoding) in [
+        ("[1,null]", Encoding::Base64),
+        ("[1,\"2\"]", Encoding::Base64),
+        ("[1e999]", Encoding::Base64),
+        ("\"AAA!\"", Encoding::Float),
+        ("\"AAAA\"", Encoding::Float),
+        ("\"AACAfw==\"", Encoding::Unsaid),
+    ] {
+        let body = Bytes::from(format!(r#"{{"data":[{{"embedding":{vector}}}]}}"#));
+        let answer = EmbeddingsAnswer::read(&body).unwrap();
+        let error = answer.patch(&body, None, encoding).unwrap_err();
+        assert_eq!(error.class, Class::Malformed, "{vector}");
+    }
 }
 
 #[test]

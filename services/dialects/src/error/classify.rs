@@ -331,6 +331,8 @@ impl Said {
             Some(408 | 504) => Class::Timeout,
             Some(429) => Class::RateLimited,
             Some(503 | 529) => Class::Overloaded,
+            // Said of the way to the upstream, not of the request: its proxy wants a log-in, its proxy lost patience
+            Some(407 | 499) => Class::Server,
             Some(400..=499) => Class::Request,
             Some(500..=599) | None => Class::Server,
             Some(_) => Class::Unexpected,

@@ -63,17 +63,17 @@ fn body(request: GenerateRequest) -> Result<Value, Failure> {
             "max_completion_tokens",
             request.max_completion_tokens.map(Value::from),
         ),
-        ("temperature", request.temperature.map(Value::from)),
-        ("top_p", request.top_p.map(Value::from)),
+        ("temperature", number("temperature", request.temperature)?),
+        ("top_p", number("top_p", request.top_p)?),
         ("seed", request.seed.map(Value::from)),
         ("n", request.n.map(Value::from)),
         (
             "frequency_penalty",
-            request.frequency_penalty.map(Value::from),
+            number("frequency_penalty", request.frequency_penalty)?,
         ),
         (
             "presence_penalty",
-            request.presence_penalty.map(Value::from),
+            number("presence_penalty", request.presence_penalty)?,
         ),
         (
             "reasoning_effort",
@@ -91,6 +91,17 @@ fn body(request: GenerateRequest) -> Result<Value, Failure> {
         }
     }
     Ok(Value::Object(body))
+}
+
+/// JSON has no NaN and no infinity: they would become `null`, which means something else.
+fn number(field: &str, given: Option<f64>) -> Result<Option<Value>, Failure> {
+    match given {
+        Some(number) if !number.is_finite() => {
+            let text = format!("`{field}` is invalid: expected a finite number, got {number}");
+            Err(Failure::new(Reason::InvalidRequest, text).param(field))
+        }
+        given => Ok(given.map(Value::from)),
+    }
 }
 
 fn message(message: Message) -> Value {
@@ -337,6 +348,45 @@ mod tests {
             "temperature": 0.0,
         });
         assert_eq!(body(request), Ok(expected));
+    }
+
+    #[test]
+    fn a_number_that_json_cannot_write_is_refused_and_never_sent_as_null() {
+        let given = GenerateRequest::default;
+        for (field, request) in [
+            (
+                "temperature",
+                GenerateRequest {
+                    temperature: Some(f64::NAN),
+                    ..given()
+                },
+            ),
+            (
+                "top_p",
+                GenerateRequest {
+                    top_p: Some(f64::INFINITY),
+                    ..given()
+                },
+            ),
+            (
+                "frequency_penalty",
+                GenerateRequest {
+                    frequency_penalty: Some(f64::NEG_INFINITY),
+                    ..given()
+                },
+            ),
+            (
+                "presence_penalty",
+                GenerateRequest {
+                    presence_penalty: Some(f64::NAN),
+                    ..given()
+                },
+            ),
+        ] {
+            let failure = body(request).unwrap_err();
+            assert_eq!(failure.reason, Reason::InvalidRequest, "{field}");
+            assert_eq!(failure.param.as_deref(), Some(field));
+        }
     }
 
     #[test]

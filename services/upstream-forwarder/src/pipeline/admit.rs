@@ -139,8 +139,9 @@ impl Conductor {
     fn accepts(&self, call: &Call) -> Result<(), Failure> {
         if call.hops > self.config.max_hops {
             let text = format!(
-                "the request went through {} gateways already: a loop between Switchboards",
-                call.hops
+                "`x-switchboard-hops` says that more than {} gateways passed this request on, or is no number: a loop \
+                 between Switchboards",
+                self.config.max_hops
             );
             return Err(Failure::new(Reason::InvalidRequest, text));
         }

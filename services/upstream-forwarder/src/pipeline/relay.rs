@@ -11,13 +11,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use hyper::body::Incoming;
 use switchboard_dialects::{
     Class, UpstreamError,
     chat::ChatAnswer,
     embeddings::EmbeddingsAnswer,
     error::{MAX_BODY, Rendered, render_openai},
+    headers::passes_to_caller,
 };
 use tokio::time::Instant;
 
@@ -56,7 +57,10 @@ pub(super) async fn relay(
     answer: Response<Incoming>,
     secret: Option<&Secret>,
 ) -> Result<Relayed, Ended> {
-    let (parts, body) = answer.into_parts();
+    let (mut parts, body) = answer.into_parts();
+    if let Some(secret) = secret {
+        withhold(&mut parts.headers, secret);
+    }
     let status = parts.status.as_u16();
     let Some(mut body) = Decoded::new(&parts.headers, body) else {
         return Ok(Relayed::Failed(malformed(status)));
@@ -73,7 +77,8 @@ pub(super) async fn relay(
         return refuse(request, course, caller, &error, status, secret);
     }
     if request.asked.stream() {
-        return stream::relay(conductor, request, course, caller, &parts.headers, body).await;
+        let headers = &parts.headers;
+        return stream::relay(conductor, request, course, caller, headers, body, secret).await;
     }
     let body = match collect(course, caller, &mut body, conductor.config.answer_limit).await? {
         Ok(body) => body,
@@ -86,7 +91,6 @@ pub(super) async fn relay(
     match whole(conductor, request, course, &body) {
         Ok(body) => {
             let head = head::of_answer(request, course, status, Some(&parts.headers));
-            course.live.written(&conductor.journal).await;
             course.first_content();
             caller.answer(head, body);
             Ok(Relayed::Served(End::Complete(status)))
@@ -106,14 +110,13 @@ fn whole(
     let (report, body) = match &request.asked {
         Asked::Embeddings(asked) => {
             let answer = EmbeddingsAnswer::read(body)?;
-            let patched = answer.patch(body, model, asked.encoding);
+            let patched = answer.patch(body, model, asked.encoding)?;
             (answer.usage, patched)
         }
         Asked::Chat(_) => {
             // Its text is kept only where it has to be counted.
             let mut answer = ChatAnswer::read(body, 0)?;
-            let told = answer.usage.as_ref().and_then(|said| said.usage.output);
-            if told.is_none() {
+            if answer.usage.is_none() {
                 answer = ChatAnswer::read(body, conductor.config.count_output)?;
                 course.text = Some(std::mem::take(&mut answer.text));
             }
@@ -168,6 +171,17 @@ fn refuse(
 fn scrub(rendered: &mut Rendered) {
     let text = "the upstream refused the request";
     rendered.body = render_openai(rendered.code, rendered.status, text, None);
+}
+
+/// A header that repeats our credential goes no further.
+fn withhold(headers: &mut HeaderMap, secret: &Secret) {
+    let repeats = |(name, value): (&HeaderName, &HeaderValue)| {
+        (passes_to_caller(name) && secret.occurs_in(value.as_bytes())).then(|| name.clone())
+    };
+    let names: Vec<_> = headers.iter().filter_map(repeats).collect();
+    for name in names {
+        headers.remove(name);
+    }
 }
 
 /// Reads a body to its end, at most `limit` bytes.

@@ -493,3 +493,81 @@ async fn headers_go_out_early_and_moving_on_stays_possible_until_content() {
     assert_eq!(settlement.error_code, "upstream_failed");
     rig.end().await;
 }
+
+#[tokio::test]
+async fn an_answer_that_had_its_finish_reason_is_whole_even_if_its_connection_breaks() {
+    let end =
+        r#"{"id":"a","choices":[{"index":0,"delta":{"content":"hello"},"finish_reason":"stop"}]}"#;
+    let sse = format!("data: {end}\n\n");
+    let cut = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{sse}\r\n",
+        sse.len()
+    );
+    let rig = Rig::start().await;
+    rig.upstream.push(Script::raw(cut));
+    let answer = rig.chat(&chat(true)).await;
+    assert_eq!(answer.failure, None);
+    assert_eq!(answer.streamed(), "hello");
+    assert!(answer.text().ends_with("data: [DONE]\n\n"));
+    let settlement = rig.settlement(&answer.id).await;
+    assert_eq!(settlement.ending(), Ending::Complete);
+    assert_eq!(settlement.usage_source(), UsageSource::Estimated);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn our_credential_is_in_no_form_of_an_answer() {
+    let said = |secret: &str| {
+        format!(
+            r#"{{"error":{{"message":"bad key {secret}","type":"invalid_request_error","code":400}}}}"#
+        )
+    };
+    let escaped = SECRET.replacen('-', "\\u002d", 1);
+    assert_ne!(escaped, SECRET);
+    for text in [said(SECRET), said(&escaped)] {
+        for (name, stream, script) in [
+            (
+                "whole",
+                false,
+                Script::body(400, "application/json", text.clone()),
+            ),
+            (
+                "in a 200",
+                false,
+                Script::body(200, "application/json", text.clone()),
+            ),
+            (
+                "in a 200 for a stream",
+                true,
+                Script::body(200, "application/json", text.clone()),
+            ),
+            ("first event", true, Script::events([text.clone()])),
+            (
+                "later event",
+                true,
+                Script::say(["a"]).write_after(1, format!("data: {text}\n\n")),
+            ),
+        ] {
+            let rig = Rig::start().await;
+            rig.upstream.push(script);
+            let answer = rig.chat(&chat(stream)).await;
+            let seen = format!("{:?} {}", answer.failure, answer.text());
+            assert!(
+                !seen.contains(SECRET) && !seen.contains(&escaped),
+                "{name}: {seen}"
+            );
+            rig.end().await;
+        }
+    }
+    let rig = Rig::start().await;
+    for stream in [false, true] {
+        rig.upstream
+            .push(Script::say(["a"]).header("openai-version", &format!("of {SECRET}")));
+        let answer = rig.chat(&chat(stream)).await;
+        assert_eq!(
+            (answer.status, answer.header("openai-version")),
+            (200, None)
+        );
+    }
+    rig.end().await;
+}

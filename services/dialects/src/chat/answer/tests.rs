@@ -105,3 +105,34 @@ fn a_whole_answer_becomes_a_stream() {
     assert_eq!(events[2]["usage"]["total_tokens"], 5);
     assert!(out.ends_with(b"data: [DONE]\n\n"));
 }
+
+#[test]
+fn tool_calls_of_every_shape_stay_json_in_a_stream() {
+    for (calls, expected) in [
+        ("[{}]", json!([{"index": 0}])),
+        ("[ { } ]", json!([{"index": 0}])),
+        (
+            "[null,{\"id\":\"a\"}]",
+            json!([null, {"index": 1, "id": "a"}]),
+        ),
+        (
+            "[{\"id\":\"a\",\"index\":3}]",
+            json!([{"index": 3, "id": "a"}]),
+        ),
+    ] {
+        let body = format!(
+            r#"{{"choices":[{{"index":0,"message":{{"content":"x","tool_calls":{calls}}},"finish_reason":"stop"}}]}}"#
+        );
+        assert!(ChatAnswer::read(body.as_bytes(), 0).is_ok(), "{calls}");
+        let mut stream = ChatStream::new(StreamOptions::default());
+        stream.push(answer_as_stream(body.as_bytes())).unwrap();
+        let out = stream.take().unwrap();
+        let text = std::str::from_utf8(&out).unwrap();
+        let first = text.split("\n\n").next().unwrap();
+        let event: Tree = serde_json::from_str(first.strip_prefix("data: ").unwrap()).unwrap();
+        assert_eq!(
+            event["choices"][0]["delta"]["tool_calls"], expected,
+            "{calls}"
+        );
+    }
+}

@@ -610,3 +610,27 @@ proptest! {
         let _ = carry(StreamOptions { framing: Framing::Objects, ..asked() }, &bytes, &[]);
     }
 }
+
+#[test]
+fn a_stream_without_done_is_whole_only_when_all_answers_asked_for_have_ended() {
+    let one = sse(&[&text("a", ""), &finish("")]);
+    assert!(run(StreamOptions::default(), &one).result.is_ok());
+    let two = || StreamOptions {
+        choices: 2,
+        ..StreamOptions::default()
+    };
+    let cut = run(two(), &one);
+    assert_eq!(cut.class(), Class::Cut);
+    assert!(!cut.out.contains("[DONE]"));
+    let second = |event: String| event.replace(r#""index":0"#, r#""index":1"#);
+    let both = sse(&[
+        &text("a", ""),
+        &finish(""),
+        &second(text("b", "")),
+        &second(finish("")),
+    ]);
+    assert!(run(two(), &both).result.is_ok());
+    // an upstream that knows no `n` says by `[DONE]` that there is no more
+    let said = sse(&[&text("a", ""), &finish(""), DONE_DATA]);
+    assert!(run(two(), &said).result.is_ok());
+}

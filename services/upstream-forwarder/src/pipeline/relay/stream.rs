@@ -26,6 +26,7 @@ use crate::{
         settlement::End,
     },
     upstream::Decoded,
+    vault::Secret,
 };
 
 /// What is gathered of one read at most, bytes.
@@ -38,6 +39,7 @@ pub(super) async fn relay(
     caller: &mut Caller,
     headers: &HeaderMap,
     mut body: Decoded,
+    secret: Option<&Secret>,
 ) -> Result<Relayed, Ended> {
     let upstream_head = head::of_stream(request, &course.rate_limits, Some((course, headers)));
     caller.set_head(upstream_head);
@@ -46,7 +48,7 @@ pub(super) async fn relay(
     let options = options(conductor, request, course, framing);
     course.stream = Some(Box::new(ChatStream::new(options)));
     if framing == Framing::Whole {
-        return relay_whole(conductor, request, course, caller, body).await;
+        return relay_whole(conductor, request, course, caller, body, secret).await;
     }
     let idle = Duration::from_millis(course.candidate.idle_timeout_ms);
     loop {
@@ -57,14 +59,13 @@ pub(super) async fn relay(
             Ok(Some(Ok(bytes))) => push_at_hand(course, &mut body, bytes).await,
             Ok(Some(Err(error))) => {
                 tracing::debug!(%error, "upstream broke off in mid-stream");
-                Err(Failed::Cut)
+                course.broke_off(Failed::Cut)
             }
             Ok(None) => course.with_stream(ChatStream::finish),
-            Err(_) => Err(Failed::Idle),
+            Err(_) => course.broke_off(Failed::Idle),
         };
         let (out, state) = look(conductor, course);
         if let Some(out) = out {
-            course.live.written(&conductor.journal).await;
             caller.pass(out, state.done).await?;
         }
         match read {
@@ -73,7 +74,9 @@ pub(super) async fn relay(
                 return Ok(Relayed::Served(End::Complete(200)));
             }
             Ok(()) => {}
-            Err(failed) => return fail(request, course, caller, failed, state.committed),
+            Err(failed) => {
+                return fail(request, course, caller, failed, state.committed, secret);
+            }
         }
     }
 }
@@ -100,10 +103,11 @@ fn fail(
     caller: &mut Caller,
     failed: Failed,
     committed: bool,
+    secret: Option<&Secret>,
 ) -> Result<Relayed, Ended> {
     let fault = match failed {
         Failed::Said(error) if !committed => {
-            return refuse(request, course, caller, &error, 200, None);
+            return refuse(request, course, caller, &error, 200, secret);
         }
         Failed::Said(error) => Fault::said(&error, 200),
         Failed::Cut => Fault::of(Kind::Answer(Class::Cut)),
@@ -125,6 +129,10 @@ fn options(
     StreamOptions {
         public_model: public_model(request, course).map(str::to_owned),
         include_usage: matches!(&request.asked, Asked::Chat(chat) if chat.include_usage),
+        choices: match &request.asked {
+            Asked::Chat(chat) => chat.n,
+            Asked::Embeddings(_) => 1,
+        },
         text_bound: conductor.config.count_output,
         hold_bound: conductor.config.hold,
         max_event: conductor.config.event_limit,
@@ -142,7 +150,7 @@ async fn push_at_hand(course: &mut Course, body: &mut Decoded, first: Bytes) -> 
                 gathered += bytes.len();
                 course.with_stream(|stream| stream.push(bytes))?;
             }
-            Some(Some(Err(_))) => return Err(Failed::Cut),
+            Some(Some(Err(_))) => return course.broke_off(Failed::Cut),
             Some(None) => return course.with_stream(ChatStream::finish),
             None => break,
         }
@@ -180,13 +188,14 @@ async fn relay_whole(
     course: &mut Course,
     caller: &mut Caller,
     mut body: Decoded,
+    secret: Option<&Secret>,
 ) -> Result<Relayed, Ended> {
     let body = match collect(course, caller, &mut body, conductor.config.answer_limit).await? {
         Ok(body) => body,
         Err(kind) => return Ok(Relayed::Failed(Fault::of(kind))),
     };
     if let Err(error) = ChatAnswer::read(&body, 0) {
-        return refuse(request, course, caller, &error, 200, None);
+        return refuse(request, course, caller, &error, 200, secret);
     }
     let events = answer_as_stream(&body);
     let read = course
@@ -194,9 +203,8 @@ async fn relay_whole(
         .and_then(|()| course.with_stream(ChatStream::finish));
     let (out, state) = look(conductor, course);
     if let Err(failed) = read {
-        return fail(request, course, caller, failed, state.committed);
+        return fail(request, course, caller, failed, state.committed, secret);
     }
-    course.live.written(&conductor.journal).await;
     caller.pass(out.unwrap_or_default(), true).await?;
     Ok(Relayed::Served(End::Complete(200)))
 }
@@ -215,6 +223,15 @@ async fn drain(body: &mut Decoded) {
 }
 
 impl Course {
+    /// The upstream will say no more. Where every answer had its finish reason by then nothing of it is missing, just as
+    /// when the body ends without `[DONE]`.
+    fn broke_off(&mut self, failed: Failed) -> Result<(), Failed> {
+        match self.stream.as_deref_mut() {
+            Some(stream) if stream.complete() => stream.finish().map_err(|_| failed),
+            _ => Err(failed),
+        }
+    }
+
     fn with_stream(
         &mut self,
         work: impl FnOnce(&mut ChatStream) -> Result<(), Box<UpstreamError>>,
