@@ -91,6 +91,7 @@ pub(super) async fn relay(
     match whole(conductor, request, course, &body) {
         Ok(body) => {
             let head = head::of_answer(request, course, status, Some(&parts.headers));
+            course.live.written(&conductor.journal).await;
             course.first_content();
             caller.answer(head, body);
             Ok(Relayed::Served(End::Complete(status)))
@@ -116,7 +117,8 @@ fn whole(
         Asked::Chat(_) => {
             // Its text is kept only where it has to be counted.
             let mut answer = ChatAnswer::read(body, 0)?;
-            if answer.usage.is_none() {
+            let told = answer.usage.as_ref().and_then(|said| said.usage.output);
+            if told.is_none() {
                 answer = ChatAnswer::read(body, conductor.config.count_output)?;
                 course.text = Some(std::mem::take(&mut answer.text));
             }

@@ -66,6 +66,7 @@ pub(super) async fn relay(
         };
         let (out, state) = look(conductor, course);
         if let Some(out) = out {
+            course.live.written(&conductor.journal).await;
             caller.pass(out, state.done).await?;
         }
         match read {
@@ -205,6 +206,7 @@ async fn relay_whole(
     if let Err(failed) = read {
         return fail(request, course, caller, failed, state.committed, secret);
     }
+    course.live.written(&conductor.journal).await;
     caller.pass(out.unwrap_or_default(), true).await?;
     Ok(Relayed::Served(End::Complete(200)))
 }
