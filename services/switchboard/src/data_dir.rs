@@ -29,6 +29,11 @@ pub enum Error {
     /// The master key.
     #[error(transparent)]
     Key(#[from] secret::Error),
+    /// The key is gone, and what it sealed is not.
+    #[error(
+        "{0} is missing, but the databases beside it were made with it: put it back; a new key would open no credential and know no API key"
+    )]
+    KeyGone(String),
     /// There is none.
     #[error("there is no data directory {0}; give the one that `switchboard serve` uses")]
     Missing(String),
@@ -101,12 +106,26 @@ impl DataDir {
         }
     }
 
-    /// The master key; made when missing.
+    /// The master key; made when the directory is new.
     ///
     /// # Errors
-    /// It cannot be read or made.
+    /// It cannot be read or made, or it is gone: databases are there that were made with it.
     pub fn master_key(&self) -> Result<MasterKey, Error> {
-        Ok(MasterKey::load_or_create(&self.0.join("master.key"))?)
+        let path = self.0.join("master.key");
+        if !path.exists() && self.has_databases()? {
+            return Err(Error::KeyGone(path.display().to_string()));
+        }
+        Ok(MasterKey::load_or_create(&path)?)
+    }
+
+    fn has_databases(&self) -> Result<bool, Error> {
+        for entry in std::fs::read_dir(&self.0).map_err(|source| at(&self.0, source))? {
+            let name = entry.map_err(|source| at(&self.0, source))?.file_name();
+            if Path::new(&name).extension() == Some("sqlite".as_ref()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The admin token, and whether it was made just now.
@@ -233,6 +252,18 @@ mod tests {
         let (second, made) = dir.admin_token().unwrap();
         assert!(!made);
         assert_eq!(first.expose_secret(), second.expose_secret());
+    }
+
+    #[test]
+    fn a_lost_master_key_is_not_replaced_beside_what_it_sealed() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = DataDir::create(root.path()).unwrap();
+        assert!(dir.master_key().is_ok());
+        std::fs::write(root.path().join("auth.sqlite"), "").unwrap();
+        assert!(dir.master_key().is_ok());
+        std::fs::remove_file(root.path().join("master.key")).unwrap();
+        assert!(matches!(dir.master_key(), Err(Error::KeyGone(_))));
+        assert!(!root.path().join("master.key").exists());
     }
 
     #[test]
