@@ -1,7 +1,7 @@
 //! How settings are put together (OPS-1): documented defaults < file < environment < flags. Unknown keys are errors.
 //!
-//! In the environment only names with `__` are settings (`SWITCHBOARD_DATABASE__URL` is `database.url`): orchestrators
-//! inject other names with our prefix. What the settings are is each role's business.
+//! In the environment only names with `__` are settings (`SWITCHBOARD_DATABASE__URL` is `database.url`,
+//! `SWITCHBOARD__DATA_DIR` is `data_dir`): orchestrators inject other names with our prefix. `_` there stands for `-` too. What the settings are is each role's business.
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -58,7 +58,9 @@ impl Override {
             .into_iter()
             .filter_map(|(name, value)| {
                 let rest = name.strip_prefix(ENV_PREFIX)?;
-                let is_setting = rest.contains("__");
+                // A second underscore right after the prefix: a setting that stands in no section.
+                let is_setting = rest.contains("__") || rest.starts_with('_');
+                let rest = rest.strip_prefix('_').unwrap_or(rest);
                 let path = rest.split("__").map(str::to_ascii_lowercase).collect();
                 is_setting.then_some(Self {
                     path,
@@ -135,7 +137,10 @@ fn set(tree: &mut Value, path: &[String], value: Value) {
         *tree = Value::Object(Map::new());
     }
     if let Some(map) = tree.as_object_mut() {
-        set(map.entry(first.clone()).or_insert(Value::Null), rest, value);
+        let dashed = first.replace('_', "-");
+        let known = !map.contains_key(first) && map.contains_key(&dashed);
+        let key = if known { dashed } else { first.clone() };
+        set(map.entry(key).or_insert(Value::Null), rest, value);
     }
 }
 
@@ -218,6 +223,8 @@ mod tests {
         database: Store,
         peers: Vec<String>,
         depth: u32,
+        #[serde(rename = "token-refresh")]
+        token_refresh: Store,
     }
 
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -252,6 +259,17 @@ mod tests {
         assert_eq!(settings.database.patience, Duration::from_millis(250));
         assert_eq!(settings.peers, ["a:1", "b:2"]);
         assert_eq!(settings.depth, 1);
+    }
+
+    #[test]
+    fn the_environment_reaches_the_top_level_and_names_with_dashes() {
+        let overrides = env(&[
+            ("SWITCHBOARD__DEPTH", "7"),
+            ("SWITCHBOARD_TOKEN_REFRESH__URL", "x"),
+        ]);
+        let settings: Settings = load(None, &overrides).unwrap();
+        assert_eq!(settings.depth, 7);
+        assert_eq!(settings.token_refresh.url, "x");
     }
 
     #[test]

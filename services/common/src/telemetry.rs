@@ -102,16 +102,19 @@ impl Telemetry {
                 .boxed(),
             LogFormat::Text => lines.boxed(),
         };
-        let exported = provider.as_ref().map(|provider| {
-            tracing_opentelemetry::layer()
+        // Without an exporter there must be no layer for it, not an empty one: that would have every span and every
+        // event of every crate built, only to be thrown away.
+        let mut layers = vec![lines.with_filter(filter).boxed()];
+        if let Some(provider) = &provider {
+            let exported = tracing_opentelemetry::layer()
                 .with_tracer(provider.tracer("switchboard"))
                 .with_location(false)
                 .with_threads(false)
-                .with_filter(Targets::new().with_target("trace", LevelFilter::INFO))
-        });
+                .with_filter(Targets::new().with_target("trace", LevelFilter::INFO));
+            layers.push(exported.boxed());
+        }
         tracing_subscriber::registry()
-            .with(exported)
-            .with(lines.with_filter(filter))
+            .with(layers)
             .try_init()
             .map_err(|_| Error::Twice)?;
         Ok(Self { provider })

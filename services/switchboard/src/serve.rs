@@ -214,9 +214,7 @@ async fn load_catalogue(
         writeln!(
             out,
             "key {}/{}: {}   (shown once)",
-            issued.tenant,
-            issued.name,
-            issued.secret
+            issued.tenant, issued.name, issued.secret
         )?;
     }
     Ok(())

@@ -14,9 +14,14 @@ async fn a_scrape_and_the_list_of_metrics_agree() {
     let mut settings = Settings::default();
     settings.listen.http = Some("127.0.0.1:0".parse().unwrap());
     settings.listen.grpc = Some("127.0.0.1:0".parse().unwrap());
-    let process = Box::pin(Process::start(settings, dir, &Role::ALL)).await.unwrap();
+    let process = Box::pin(Process::start(settings, dir, &Role::ALL))
+        .await
+        .unwrap();
     let scrape = get(process.http, "/metrics").await;
-    assert!(scrape.trim_end().ends_with("# EOF"), "one end mark, at the end");
+    assert!(
+        scrape.trim_end().ends_with("# EOF"),
+        "one end mark, at the end"
+    );
     assert_eq!(scrape.matches("# EOF").count(), 1);
     assert!(Box::pin(process.shutdown()).await);
 

@@ -7,7 +7,9 @@ use serde_json::Value;
 use switchboard::settings::Settings;
 
 fn file(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/reference").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../deploy/reference")
+        .join(name)
 }
 
 fn compare(name: &str, expected: &str) {
@@ -78,7 +80,10 @@ fn every_setting_is_in_its_reference_with_its_default_and_a_meaning() {
         writeln!(text, "| `{key}` | {default} | {meaning} |").unwrap();
     });
     compare("settings.md", &text);
-    assert!(without.is_empty(), "settings without a meaning: {without:?}");
+    assert!(
+        without.is_empty(),
+        "settings without a meaning: {without:?}"
+    );
 }
 
 fn leaves(prefix: &str, value: &Value, found: &mut dyn FnMut(&str, &str)) {

@@ -287,12 +287,17 @@ async fn write(
                 }
             )
         };
-        if got.is_ok() && !config.gather.is_zero() && !batch.iter().any(waited_for) {
-            tokio::time::sleep(config.gather).await;
+        if got.is_ok() && !batch.iter().any(waited_for) {
+            let until = tokio::time::Instant::now() + config.gather;
+            // What nobody waits for gathers; the first line that someone waits for ends that.
             while batch.len() < BATCH
-                && let Ok(command) = queue.try_recv()
+                && let Ok(Some(command)) = tokio::time::timeout_at(until, queue.recv()).await
             {
+                let hurry = waited_for(&command);
                 batch.push(command);
+                if hurry {
+                    break;
+                }
             }
         }
         let commands = std::mem::take(&mut batch);
