@@ -13,6 +13,9 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 /// The `domain` of every `ErrorInfo` that Switchboard writes.
 pub const DOMAIN: &str = "switchboard";
 
+/// What a header for the caller is called in an `ErrorInfo`'s metadata, before its own name.
+const HEADER: &str = "header-";
+
 /// What the table says of a reason.
 pub trait ReasonExt {
     /// The code that callers see: the enum value's name in lower case.
@@ -115,6 +118,8 @@ pub struct Failure {
     pub param: Option<String>,
     /// When trying again may help. Rendered as whole seconds, rounded up.
     pub retry_after: Option<Duration>,
+    /// More headers for the caller's answer: names in lower case, each once, in no order. The edge lets through those it knows.
+    pub headers: Vec<(String, String)>,
 }
 
 impl Failure {
@@ -125,6 +130,7 @@ impl Failure {
             message: message.into(),
             param: None,
             retry_after: None,
+            headers: Vec::new(),
         }
     }
 
@@ -148,6 +154,13 @@ impl Failure {
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
+        self
+    }
+
+    /// Adds a header to the caller's answer; `name` is in lower case.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
         self
     }
 
@@ -191,9 +204,19 @@ impl Failure {
             (None, Reason::Internal) => Self::internal().message,
             (None, _) => status.message().to_owned(),
         };
+        // A map has no order of its own.
+        let mut headers: Vec<(String, String)> = info
+            .into_iter()
+            .flat_map(|info| &info.metadata)
+            .filter_map(|(key, value)| {
+                Some((key.strip_prefix(HEADER)?.to_owned(), value.to_owned()))
+            })
+            .collect();
+        headers.sort_unstable();
         Self {
             reason,
             message,
+            headers,
             param: info.and_then(|info| info.metadata.get("param").cloned()),
             retry_after: details
                 .retry_info()
@@ -216,6 +239,9 @@ impl From<Failure> for Status {
         let mut metadata = HashMap::new();
         if let Some(param) = failure.param {
             metadata.insert("param".to_owned(), param);
+        }
+        for (name, value) in failure.headers {
+            metadata.insert(format!("{HEADER}{name}"), value);
         }
         let mut details =
             ErrorDetails::with_error_info(failure.reason.as_str_name(), DOMAIN, metadata);
@@ -240,7 +266,9 @@ mod tests {
             assert_eq!(reason.wire_code(), expected);
             let failure = Failure::new(reason, "because")
                 .param("model")
-                .retry_after(Duration::from_millis(1_500));
+                .retry_after(Duration::from_millis(1_500))
+                .header("x-ratelimit-limit-requests", "60")
+                .header("x-ratelimit-remaining-requests", "0");
             let back = Failure::from_status(&Status::from(failure.clone()));
             assert_eq!(back, failure);
             assert_eq!(back.retry_after_secs(), Some(2));

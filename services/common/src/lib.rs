@@ -15,6 +15,7 @@ pub mod lifecycle;
 pub mod metrics;
 pub mod money;
 pub mod probes;
+pub mod rate_limit;
 pub mod secret;
 pub mod settings;
 pub mod telemetry;

@@ -1,6 +1,6 @@
 //! Limits at each level (FLOW-1, FLOW-2, FLOW-5; CASES A25, A26).
 
-use switchboard_common::error::Reason;
+use switchboard_common::error::{Failure, Reason};
 use switchboard_proto::{
     common::v1::Limits,
     scheduler::v1::{AcquireRequest, AcquireResponse, Demand, Release},
@@ -38,6 +38,38 @@ fn left(answer: &AcquireResponse, unit: &str) -> u64 {
         .remaining
 }
 
+/// A header of a refusal.
+fn told<'a>(refused: &'a Failure, name: &str) -> Option<&'a str> {
+    let mut headers = refused.headers.iter();
+    headers
+        .find(|(own, _)| own == name)
+        .map(|(_, value)| value.as_str())
+}
+
+#[tokio::test]
+async fn a_slot_that_is_full_tells_the_callers_own_rates() {
+    let key = LEVELS[2];
+    let limits = |concurrency| Limits {
+        tokens_per_minute: Some(1_000),
+        concurrency,
+        ..Limits::default()
+    };
+    // The key's own slot, which takes nothing; the account's slot, after the key's rate was asked.
+    for (concurrency, at_account, left) in [(Some(1), "", "900"), (None, ", concurrency: 1", "800")]
+    {
+        let world = World::timed(&Shape::default()).await;
+        let node = world.node();
+        let model = "targets: [{account: a, model: up}], queue: none";
+        node.apply(&one_model(&account("a", at_account), model))
+            .await;
+        node.acquire(limited(key, limits(concurrency))).await;
+        let refused = node.refused(limited(key, limits(concurrency))).await;
+        assert_eq!(refused.reason, Reason::ConcurrencyFull);
+        assert_eq!(told(&refused, "x-ratelimit-limit-tokens"), Some("1000"));
+        assert_eq!(told(&refused, "x-ratelimit-remaining-tokens"), Some(left));
+    }
+}
+
 #[tokio::test]
 async fn a_rate_that_is_used_up_is_refused_by_level_and_name() {
     for (level, reach) in LEVELS {
@@ -63,6 +95,11 @@ async fn a_rate_that_is_used_up_is_refused_by_level_and_name() {
                 refused.message,
                 format!("the {level}'s limit of 6 requests per minute is used up")
             );
+            let header = |name| told(&refused, name);
+            assert_eq!(header("x-ratelimit-limit-requests"), Some("6"));
+            assert_eq!(header("x-ratelimit-remaining-requests"), Some("0"));
+            assert!(header("x-ratelimit-reset-requests").is_some());
+            assert_eq!(header("x-ratelimit-limit-tokens"), None);
             // One in ten seconds.
             let secs = refused.retry_after_secs().unwrap();
             assert!((1..=10).contains(&secs), "{secs}");

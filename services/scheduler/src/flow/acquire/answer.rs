@@ -1,13 +1,15 @@
-//! What `Acquire` answers: the candidates with every value an attempt needs, the lease, the state of the rates, and why.
+//! What `Acquire` answers: the candidates with every value an attempt needs, the lease, the state of the rates, and why; or
+//! which limit refused.
 
 use std::{sync::Arc, time::Duration};
 
+use switchboard_common::{error::Failure, rate_limit::openai_headers};
 use switchboard_proto::scheduler::v1::{
     AcquireResponse, Candidate, CredentialHeader, Demand, RateLimitState, Renewal,
 };
-use switchboard_state::admission::BucketState;
+use switchboard_state::admission::{BucketState, LimitKind};
 
-use super::{Call, FIRST, Granted};
+use super::{Call, FIRST, Granted, Pass};
 use crate::{
     domain::{
         choice::Choice,
@@ -15,7 +17,7 @@ use crate::{
         limits::{Label, Level},
         supply::{Target, upstream_dialect},
     },
-    flow::table::Held,
+    flow::{refusal, table::Held},
 };
 
 impl Call<'_> {
@@ -105,6 +107,36 @@ impl Call<'_> {
             model_buckets: Vec::new(),
         };
         self.respond(&granted, held.lease.clone(), 0)
+    }
+
+    /// A limit of the caller's own refused: a rate ends the request, a slot may be waited for.
+    pub(super) fn limited<'c>(
+        &self,
+        choice: &Choice<'_>,
+        (kind, index): (LimitKind, usize),
+        retry_after_ms: u64,
+        buckets: &[BucketState],
+    ) -> Result<Pass<'c>, Failure> {
+        let slot = self.levels.get(index).zip(self.tenant.slots.get(index));
+        match (kind, slot, self.labels.get(index)) {
+            (LimitKind::Slot, Some((level, slot)), _) => {
+                let line = self.limit_line(*level, &slot.id);
+                Ok(self.wait_for(choice, line, retry_after_ms, buckets))
+            }
+            (LimitKind::Bucket, _, Some(label)) => {
+                let refusal = refusal::rate_limited(label, retry_after_ms);
+                Err(self.with_limits(refusal, buckets))
+            }
+            _ => Err(Failure::internal()),
+        }
+    }
+
+    /// A refusal with the states of the caller's own rates (FLOW-5). After a take that is given back they are those of the
+    /// take: what comes back is not told.
+    pub(super) fn with_limits(&self, mut refusal: Failure, buckets: &[BucketState]) -> Failure {
+        let states: Vec<_> = self.labels.iter().zip(buckets).map(rate_limit).collect();
+        refusal.headers = openai_headers(&states);
+        refusal
     }
 
     /// The candidates in order, as many as are told, and the place of the granted one among them.

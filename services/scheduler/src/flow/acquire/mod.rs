@@ -19,8 +19,7 @@ use switchboard_proto::{
     scheduler::v1::{AcquireRequest, AcquireResponse},
 };
 use switchboard_state::admission::{
-    AccountGrant, AccountTake, BucketState, Correction, LimitKind, Pool, Release, TenantGrant,
-    TenantTake,
+    AccountGrant, AccountTake, BucketState, Correction, Pool, Release, TenantGrant, TenantTake,
 };
 use tokio::time::Instant;
 
@@ -148,7 +147,13 @@ impl Call<'_> {
                     };
                     match &mut ticket {
                         Some(ticket) => ticket.go_to(line, accounts),
-                        None => ticket = Some(self.enter(rule, line, accounts)?),
+                        None => match self.enter(rule, line, accounts) {
+                            Ok(entered) => ticket = Some(entered),
+                            Err(crowded) => {
+                                let headers = refusal.headers;
+                                return Err(Failure { headers, ..crowded });
+                            }
+                        },
                     }
                     if let Some(ticket) = &ticket
                         && self.wait(ticket, until).await == Turn::TimeUp
@@ -244,7 +249,7 @@ impl Call<'_> {
             return Err(refusal::nobody(&choice, &ask, &self.asked.public_model));
         }
         if newcomer && let Some(line) = self.stands_behind() {
-            return Ok(self.wait_for(&choice, line, 1_000));
+            return Ok(self.wait_for(&choice, line, 1_000, &[]));
         }
         undo.releases.push(Release::Tenant {
             tenant: self.tenant.tenant.clone(),
@@ -258,10 +263,10 @@ impl Call<'_> {
                 index,
                 kind,
                 retry_after_ms,
-                ..
+                buckets,
             } => {
                 undo.releases.clear();
-                return self.limited(&choice, kind, index, retry_after_ms);
+                return self.limited(&choice, (kind, index), retry_after_ms, &buckets);
             }
             TenantGrant::Gone => {
                 undo.releases.clear();
@@ -280,20 +285,26 @@ impl Call<'_> {
                 } => {
                     undo.pool_gave_nothing();
                     self.give_back(undo).await?;
-                    return Err(match self.model_labels.get(index) {
+                    let refusal = match self.model_labels.get(index) {
                         Some(label) => refusal::rate_limited(label, retry_after_ms),
                         None => refusal::supply_full(&self.asked.public_model, retry_after_ms),
-                    });
+                    };
+                    return Err(self.with_limits(refusal, &buckets));
                 }
                 AccountGrant::Full { retry_after_ms, .. } => {
                     undo.pool_gave_nothing();
                     self.give_back(undo).await?;
-                    return Ok(self.wait_for(&choice, self.supply_line(), retry_after_ms));
+                    return Ok(self.wait_for(
+                        &choice,
+                        self.supply_line(),
+                        retry_after_ms,
+                        &buckets,
+                    ));
                 }
                 AccountGrant::WaitersFirst => {
                     undo.pool_gave_nothing();
                     self.give_back(undo).await?;
-                    return Ok(self.wait_for(&choice, self.supply_line(), 1_000));
+                    return Ok(self.wait_for(&choice, self.supply_line(), 1_000, &buckets));
                 }
                 AccountGrant::Gone => return Err(refusal::gone()),
             }
@@ -308,7 +319,7 @@ impl Call<'_> {
             })),
             Err(retry_after_ms) => {
                 self.give_back(undo).await?;
-                Ok(self.wait_for(&choice, self.supply_line(), retry_after_ms))
+                Ok(self.wait_for(&choice, self.supply_line(), retry_after_ms, &buckets))
             }
         }
     }
@@ -418,7 +429,14 @@ impl Call<'_> {
         }
     }
 
-    fn wait_for<'c>(&self, choice: &Choice<'_>, line: Line, retry_after_ms: u64) -> Pass<'c> {
+    /// Nothing is free in this line. `buckets` are the caller's own, as far as they were asked.
+    fn wait_for<'c>(
+        &self,
+        choice: &Choice<'_>,
+        line: Line,
+        retry_after_ms: u64,
+        buckets: &[BucketState],
+    ) -> Pass<'c> {
         let refusal = match &line {
             Line::Supply { .. } => refusal::supply_full(&self.asked.public_model, retry_after_ms),
             Line::Limit { level, .. } => {
@@ -441,27 +459,7 @@ impl Call<'_> {
                 Line::Limit { .. } => Arc::default(),
             },
             line,
-            refusal,
-        }
-    }
-
-    fn limited<'c>(
-        &self,
-        choice: &Choice<'_>,
-        kind: LimitKind,
-        index: usize,
-        retry_after_ms: u64,
-    ) -> Result<Pass<'c>, Failure> {
-        let slot = self.levels.get(index).zip(self.tenant.slots.get(index));
-        match (kind, slot, self.labels.get(index)) {
-            (LimitKind::Slot, Some((level, slot)), _) => {
-                let line = self.limit_line(*level, &slot.id);
-                Ok(self.wait_for(choice, line, retry_after_ms))
-            }
-            (LimitKind::Bucket, _, Some(label)) => {
-                Err(refusal::rate_limited(label, retry_after_ms))
-            }
-            _ => Err(Failure::internal()),
+            refusal: self.with_limits(refusal, buckets),
         }
     }
 
