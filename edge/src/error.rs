@@ -2,7 +2,7 @@
 
 use axum::{
     body::Body,
-    http::{HeaderValue, Response, header},
+    http::{HeaderName, HeaderValue, Response, header},
 };
 use bytes::Bytes;
 use switchboard_common::error::{Failure, ReasonExt as _};
@@ -15,6 +15,9 @@ pub enum Error {
     #[error("{0}")]
     Listen(#[from] std::io::Error),
 }
+
+/// Which headers a failure may bring along: those of a caller's own limits (FLOW-5).
+const LIMITS: &str = "x-ratelimit-";
 
 /// A failure as an HTTP answer. The request id is put on by the caller.
 pub(crate) fn respond(failure: &Failure) -> Response<Body> {
@@ -39,6 +42,16 @@ pub(crate) fn respond(failure: &Failure) -> Response<Body> {
     if failure.reason.sdk_should_retry() == Some(false) && status != 404 {
         headers.insert("x-should-retry", HeaderValue::from_static("false"));
     }
+    for (name, value) in &failure.headers {
+        if name.starts_with(LIMITS)
+            && let (Ok(name), Ok(value)) = (
+                HeaderName::from_bytes(name.as_bytes()),
+                HeaderValue::from_str(value),
+            )
+        {
+            headers.insert(name, value);
+        }
+    }
     response
 }
 
@@ -49,4 +62,29 @@ pub(crate) fn event(failure: &Failure) -> Bytes {
         failure.reason.http_status(),
         &failure.message,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use switchboard_common::error::Reason;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_brings_the_callers_limits_along_and_no_other_header() {
+        let failure = Failure::new(Reason::RateLimitExceeded, "full")
+            .header("x-ratelimit-remaining-requests", "0")
+            .header("x-ratelimit-reset-requests", "1.5s")
+            .header("x-ratelimit-broken", "a\r\nb")
+            .header("set-cookie", "a=b")
+            .header("content-type", "text/html");
+        let response = respond(&failure);
+        assert_eq!(response.status(), 429);
+        let of = |name| response.headers().get(name).map(HeaderValue::as_bytes);
+        assert_eq!(of("x-ratelimit-remaining-requests"), Some(&b"0"[..]));
+        assert_eq!(of("x-ratelimit-reset-requests"), Some(&b"1.5s"[..]));
+        assert_eq!(of("x-ratelimit-broken"), None);
+        assert_eq!(of("set-cookie"), None);
+        assert_eq!(of("content-type"), Some(&b"application/json"[..]));
+    }
 }
