@@ -32,7 +32,11 @@ mod tree;
 mod url;
 mod validate;
 
-pub use accounts::*;
+pub use accounts::{
+    Account, AccountOauth, AccountStatus, Breaker, BreakerRule, Concurrency, Cooldown,
+    CredentialHeader, ErrorMeaning, ErrorRule, FlatCost, Gather, OauthFlow, OauthProvider,
+    Parameters, Probe, Provider, Rescale, Transport,
+};
 pub use amount::{Amount, MAX_AMOUNT, Multiplier, NANOS_PER_USD, Percent};
 pub use catalogue::{Catalogue, Parsed, parse};
 pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS};
@@ -40,14 +44,17 @@ pub use dialect::Dialect;
 pub use diff::{Change, ChangeKind, FieldChange, Section, diff};
 pub use duration::Duration;
 pub use effective::{EffectiveModel, EffectiveTimeouts};
-pub use groups::*;
-pub use limits::*;
-pub use models::*;
+pub use groups::{Billing, Class, Group, Policy, Scheduling, ScoreWeights, Subscription};
+pub use limits::{Budget, BudgetWindow, GroupLimits, LimitProfile, Limits, Window};
+pub use models::{
+    Canary, Capability, CommitAfter, Defaults, Model, ModelStatus, Queue, QueueBound, RollbackRule,
+    Target, Timeouts, Unsupported, WarningAction, WarningLine,
+};
 pub use names::{Match, NameIndex, Resolved, matches, without_date};
 pub use prices::{Above, Price, PriceList};
 pub use reference::{Row, reference};
 pub use scalar::{Cidr, Date, Range, SecretRef};
-pub use tenants::*;
+pub use tenants::{Abandoned, App, Hold, Key, Role, Route, Tenant, User, WithoutBilling};
 pub use tree::{MAX_BYTES, MAX_DEPTH, MAX_NODES};
 
 /// A small catalogue with comments, to begin with.

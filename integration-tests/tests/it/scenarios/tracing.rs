@@ -1,6 +1,7 @@
 //! One trace from HTTP to the settlement, over all hops.
 
 use switchboard_integration_tests::collector::Trace;
+use switchboard_integration_tests::setup::Setup;
 use switchboard_integration_tests::stack::Builder;
 
 scenarios! { [in_process, split] {
@@ -24,7 +25,9 @@ const SPANS: [&str; 9] = [
 async fn one_trace_goes_from_the_callers_span_over_all_services_to_the_settlement(
     builder: Builder,
 ) {
-    let stack = builder.start().await;
+    // A key that nobody has used yet: who it is must be asked.
+    let setup = Setup::simple().key("fresh", "");
+    let stack = builder.setup(setup).start().await;
     let traces = stack.traces();
     for (number, stream) in [(1, false), (2, true)] {
         let trace = format!(
@@ -36,7 +39,7 @@ async fn one_trace_goes_from_the_callers_span_over_all_services_to_the_settlemen
         );
         let parent = "00f067aa0ba902b7";
         let caller = stack
-            .caller("k")
+            .caller("fresh")
             .with("traceparent", &format!("00-{trace}-{parent}-01"));
         let id = if stream {
             caller.stream("m").await.request_id()

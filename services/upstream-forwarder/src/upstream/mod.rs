@@ -57,6 +57,9 @@ pub(crate) struct Needs {
 /// Different needs that are kept; the catalogue has a handful.
 const MAX_CLIENTS: usize = 256;
 
+/// One read of an HTTP/1.1 upstream brings this much at most, bytes: a stream's bound holds but for one read.
+const READ: usize = 64 * 1024;
+
 /// Why nothing was sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
@@ -138,6 +141,7 @@ impl Upstreams {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(self.config.idle_timeout)
             .pool_max_idle_per_host(self.config.idle_per_host)
+            .http1_max_buf_size(READ)
             .http2_initial_stream_window_size(self.config.stream_window)
             .http2_initial_connection_window_size(self.config.connection_window)
             .build(connector)
