@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
+use switchboard_common::rate_limit::openai_headers;
 use switchboard_proto::{
     inference::v1::{Header, ResponseHead},
     scheduler::v1::RateLimitState,
@@ -61,16 +62,9 @@ fn common(
     if cap > 0 {
         headers.push(header("x-switchboard-output-capped", &cap.to_string()));
     }
-    for unit in ["requests", "tokens"] {
-        // The tightest one is what the caller will meet first.
-        let of_unit = limits.iter().filter(|state| state.unit == unit);
-        let tightest = of_unit.min_by_key(|state| (state.remaining, state.limit));
-        if let Some(state) = tightest {
-            let name = |what| format!("x-ratelimit-{what}-{unit}");
-            headers.push(header(&name("limit"), &state.limit.to_string()));
-            headers.push(header(&name("remaining"), &state.remaining.to_string()));
-            headers.push(header(&name("reset"), &go_duration(state.reset_ms)));
-        }
+    for (name, value) in openai_headers(limits) {
+        let value = Bytes::from(value);
+        headers.push(Header { name, value });
     }
     headers.extend(upstream.into_iter().flat_map(for_caller));
     headers
@@ -105,44 +99,9 @@ pub(super) fn header(name: &str, value: &str) -> Header {
     }
 }
 
-/// A time span as OpenAI's `x-ratelimit-reset-*` has it: `6ms`, `1s`, `6m0s`, `1h0m0s`.
-fn go_duration(ms: u64) -> String {
-    let (secs, rest) = (ms / 1_000, ms % 1_000);
-    let seconds = match rest {
-        0 => format!("{}s", secs % 60),
-        _ => format!(
-            "{}.{}s",
-            secs % 60,
-            format!("{rest:03}").trim_end_matches('0')
-        ),
-    };
-    match (secs / 3_600, secs / 60 % 60) {
-        (0, 0) if secs == 0 && ms > 0 => format!("{ms}ms"),
-        (0, 0) => seconds,
-        (0, minutes) => format!("{minutes}m{seconds}"),
-        (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reset_is_written_as_openai_writes_it() {
-        for (ms, text) in [
-            (0, "0s"),
-            (6, "6ms"),
-            (999, "999ms"),
-            (1_000, "1s"),
-            (1_250, "1.25s"),
-            (360_000, "6m0s"),
-            (3_600_000, "1h0m0s"),
-            (3_661_001, "1h1m1.001s"),
-        ] {
-            assert_eq!(go_duration(ms), text);
-        }
-    }
 
     #[test]
     fn a_value_never_breaks_a_header() {

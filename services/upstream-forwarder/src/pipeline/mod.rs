@@ -22,6 +22,7 @@ use switchboard_common::{
     clock::SharedClock,
     error::{Failure, Reason, ReasonExt as _},
     grpc::Rpc,
+    rate_limit::openai_headers,
 };
 use switchboard_dialects::{TextBuffer, chat::ChatStream};
 use switchboard_proto::{
@@ -365,21 +366,25 @@ impl Course {
                 )
                 .retry_after(Duration::from_secs(1));
                 let code = failure.reason.wire_code();
-                let end = self.failed(&failure, caller, End::Lost(code));
-                caller.fail(failure);
-                return end;
+                return self.fail(failure, caller, End::Lost(code));
             }
         };
-        let end = self.failed(&failure, caller, End::Broke(failure.reason.wire_code()));
-        caller.fail(failure);
-        end
+        let code = failure.reason.wire_code();
+        self.fail(failure, caller, End::Broke(code))
     }
 
     /// After a panic.
     fn give_up(&self, caller: &Caller) -> End {
         tracing::error!("a request panicked; it is settled as far as it came");
         let failure = Failure::internal();
-        let end = self.failed(&failure, caller, End::Lost(failure.reason.wire_code()));
+        let code = failure.reason.wire_code();
+        self.fail(failure, caller, End::Lost(code))
+    }
+
+    /// A refused request's limits came with the refusal; an admitted one's are known here.
+    fn fail(&self, mut failure: Failure, caller: &Caller, after_content: End) -> End {
+        failure.headers.extend(openai_headers(&self.rate_limits));
+        let end = self.failed(&failure, caller, after_content);
         caller.fail(failure);
         end
     }

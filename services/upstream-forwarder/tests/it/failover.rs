@@ -9,7 +9,7 @@ use switchboard_common::error::Reason;
 use switchboard_proto::{
     billing::v1::Ending,
     common::v1::{Dialect, TargetRule, UsageSource},
-    scheduler::v1::{Blame, FailureKind},
+    scheduler::v1::{Blame, FailureKind, RateLimitState},
 };
 
 use crate::rig::{KEY, Rig, SECOND, SECRET, chat, config};
@@ -265,11 +265,33 @@ async fn when_none_is_left_the_error_says_whose_fault_it_is() {
             429,
         ),
     ] {
-        let rig = Rig::start().await;
+        let rig = Rig::with(config(), |state| {
+            state.rate_limits = vec![RateLimitState {
+                unit: "requests".to_owned(),
+                level: "key".to_owned(),
+                limit: 60,
+                remaining: 4,
+                reset_ms: 1_500,
+            }];
+        })
+        .await;
         rig.upstream.default(script);
         let answer = rig.chat(&chat(true)).await;
         let failure = answer.failure.unwrap();
         assert_eq!(failure.reason, reason);
+        let limits: Vec<_> = failure
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(
+            limits,
+            [
+                ("x-ratelimit-limit-requests", "60"),
+                ("x-ratelimit-remaining-requests", "4"),
+                ("x-ratelimit-reset-requests", "1.5s"),
+            ]
+        );
         assert!(!failure.message.contains("one") || !failure.message.contains(SECRET));
         if reason == Reason::RateLimitExceeded {
             assert_eq!(failure.retry_after_secs(), Some(60));
