@@ -22,7 +22,7 @@ pub(super) struct Part {
 #[derive(Debug)]
 enum Run {
     Here(Box<Process>),
-    Program(Program),
+    Program(Box<Program>),
 }
 
 impl Part {
@@ -49,7 +49,7 @@ impl Part {
         Ok(Self {
             roles: roles.to_vec(),
             dir: dir.to_owned(),
-            run: Run::Program(Program::start(name, roles, settings, dir).await?),
+            run: Run::Program(Box::new(Program::start(name, roles, settings, dir).await?)),
         })
     }
 
