@@ -50,13 +50,11 @@ async fn a_killed_billing_loses_nothing_and_bills_nothing_twice(builder: Builder
     // New work cannot be paid for.
     let refused = caller.chat("m").await.expect(503);
     assert!(refused.header("retry-after").parse::<u64>().unwrap() >= 1);
-    let waiting = stack
-        .metric(
-            Role::Forwarder,
-            "switchboard_journal_unacknowledged_settlements",
-        )
-        .await;
-    assert!(waiting >= 8, "{waiting}");
+    eventually("the settlements wait", async || {
+        let name = "switchboard_journal_unacknowledged_settlements";
+        stack.metric(Role::Forwarder, name).await >= 8
+    })
+    .await;
 
     stack.program(Role::Billing, 0).restart().await;
     let rows = stack.rows(8).await;
