@@ -2,7 +2,8 @@
 # `make run` and `make test` do all the set-up that a fresh machine needs (Rust, make, node, python3 and apt are there).
 
 CARGO ?= cargo
-STORES := $(CARGO) run -q -p switchboard-integration-tests --bin with-stores --
+# Built with the whole workspace: `cargo run -p` would unify features differently and build most of it twice.
+STORES := $${CARGO_TARGET_DIR:-target}/debug/with-stores
 RUN_ARGS ?=
 
 .PHONY: run test bench lint fmt doc check release setup reference clean-data
