@@ -103,16 +103,22 @@ impl Raw {
     /// # Errors
     /// The connection ended before.
     pub async fn read_until(&mut self, needle: &str) -> io::Result<Vec<u8>> {
-        let mut seen = Vec::new();
+        let mut seen: Vec<u8> = Vec::new();
         let needle = needle.as_bytes();
-        while !seen.windows(needle.len()).any(|part| part == needle) {
-            let more = self.read(1_024).await?;
+        // Only what is new is searched, and the end of what was before it: answers have many megabytes.
+        let mut searched = 0;
+        loop {
+            let fresh = &seen[searched..];
+            if fresh.windows(needle.len()).any(|part| part == needle) {
+                return Ok(seen);
+            }
+            searched = seen.len().saturating_sub(needle.len());
+            let more = self.read(16 * 1_024).await?;
             if more.is_empty() {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             seen.extend(more);
         }
-        Ok(seen)
     }
 
     /// Reads all that comes until the connection ends.
