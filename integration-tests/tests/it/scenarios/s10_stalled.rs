@@ -79,10 +79,14 @@ async fn fifty_stalled_readers_slow_nobody_and_stay_within_their_bounds(builder:
         most <= allowed,
         "{most} bytes are buffered; {allowed} would be much"
     );
-    let running = stack
-        .metric(Role::Forwarder, "switchboard_forwarder_in_flight_requests")
-        .await;
-    assert_eq!(running, STALLED as u64, "all of them still stall");
+    // The gauge follows, and what was quick may still be settling.
+    eventually("only the stalled ones are left, all of them", async || {
+        let running = stack
+            .metric(Role::Forwarder, "switchboard_forwarder_in_flight_requests")
+            .await;
+        running == STALLED as u64
+    })
+    .await;
     // One reads on and gets everything that came for it, in order.
     let mut woken = stalled.pop().unwrap();
     let rest = woken.read_until("[DONE]").await.unwrap();
