@@ -5,7 +5,10 @@ use axum::{
     http::{HeaderName, HeaderValue, Response, header},
 };
 use bytes::Bytes;
-use switchboard_common::error::{Failure, ReasonExt as _};
+use switchboard_common::{
+    error::{Failure, ReasonExt as _},
+    rate_limit::is_limit_header,
+};
 use switchboard_dialects::error::{render_openai, render_openai_event};
 
 /// Why the edge cannot start.
@@ -15,9 +18,6 @@ pub enum Error {
     #[error("{0}")]
     Listen(#[from] std::io::Error),
 }
-
-/// Which headers a failure may bring along: those of a caller's own limits (FLOW-5).
-const LIMITS: &str = "x-ratelimit-";
 
 /// A failure as an HTTP answer. The request id is put on by the caller.
 pub(crate) fn respond(failure: &Failure) -> Response<Body> {
@@ -43,7 +43,8 @@ pub(crate) fn respond(failure: &Failure) -> Response<Body> {
         headers.insert("x-should-retry", HeaderValue::from_static("false"));
     }
     for (name, value) in &failure.headers {
-        if name.starts_with(LIMITS)
+        // Those of a caller's own limits alone (FLOW-5).
+        if is_limit_header(name)
             && let (Ok(name), Ok(value)) = (
                 HeaderName::from_bytes(name.as_bytes()),
                 HeaderValue::from_str(value),

@@ -107,6 +107,15 @@ const fn row(reason: Reason) -> (&'static str, u16, Code, Option<bool>) {
     }
 }
 
+/// When to come again where nobody knows better: soon for what passes by itself, later for what a person has to change.
+const fn usual_wait(reason: Reason) -> Option<Duration> {
+    match row(reason).1 {
+        402 => Some(Duration::from_secs(60)),
+        429 | 503 => Some(Duration::from_secs(1)),
+        _ => None,
+    }
+}
+
 /// A refusal or a failure on its way to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -123,13 +132,13 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of this reason.
+    /// A failure of this reason. A refusal says when to come again from the start (FLOW-5); whoever knows better says so.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),
             param: None,
-            retry_after: None,
+            retry_after: usual_wait(reason),
             headers: Vec::new(),
         }
     }
@@ -221,7 +230,7 @@ impl Failure {
             retry_after: details
                 .retry_info()
                 .and_then(|retry| retry.retry_delay)
-                .or_else(|| (reason == Reason::Unavailable).then_some(Duration::from_secs(1))),
+                .or_else(|| usual_wait(reason)),
         }
     }
 }
@@ -272,6 +281,9 @@ mod tests {
             let back = Failure::from_status(&Status::from(failure.clone()));
             assert_eq!(back, failure);
             assert_eq!(back.retry_after_secs(), Some(2));
+            let refusal = matches!(reason.http_status(), 402 | 429 | 503);
+            let waits = Failure::new(reason, "because").retry_after_secs();
+            assert_eq!(waits.is_some(), refusal, "{reason:?}");
         }
         assert_eq!(seen, 31);
     }

@@ -2,10 +2,61 @@
 //!
 //! One place, because whoever answers writes them: the scheduler on a refusal, the forwarder on everything after it.
 
-use switchboard_proto::scheduler::v1::RateLimitState;
+use switchboard_proto::{common::v1::Dialect, scheduler::v1::RateLimitState};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-/// What is counted, as OpenAI names it.
+/// What is counted, as OpenAI and Anthropic name it.
 const UNITS: [&str; 2] = ["requests", "tokens"];
+
+/// The headers of the dialect that the caller speaks; `now_ms` is Unix time in milliseconds. Gemini's has none.
+#[must_use]
+pub fn headers(dialect: Dialect, limits: &[RateLimitState], now_ms: i64) -> Vec<(String, String)> {
+    match dialect {
+        Dialect::AnthropicMessages => anthropic_headers(limits, now_ms),
+        Dialect::GeminiGenerate => Vec::new(),
+        _ => openai_headers(limits),
+    }
+}
+
+/// Whether a header of this name, in lower case, may be one of those that [`headers`] writes.
+#[must_use]
+pub fn is_limit_header(name: &str) -> bool {
+    name.starts_with("x-ratelimit-") || name.starts_with("anthropic-ratelimit-")
+}
+
+/// The headers of Anthropic's dialect, names in lower case: `anthropic-ratelimit-{requests,tokens}-{limit,remaining,reset}`
+/// as in Anthropic's API reference, "Rate limits"; the reset is a time in RFC 3339, whole seconds rounded up. It has the same
+/// for `input-tokens` and `output-tokens`, which are not limited apart here. Of several limits of a unit the tightest shows.
+#[must_use]
+pub fn anthropic_headers(limits: &[RateLimitState], now_ms: i64) -> Vec<(String, String)> {
+    let mut headers = Vec::new();
+    for (unit, state) in tightest(limits) {
+        let name = |what| format!("anthropic-ratelimit-{unit}-{what}");
+        headers.push((name("limit"), state.limit.to_string()));
+        headers.push((name("remaining"), state.remaining.to_string()));
+        let reset_ms = now_ms.saturating_add_unsigned(state.reset_ms);
+        if let Some(reset) = rfc3339(reset_ms) {
+            headers.push((name("reset"), reset));
+        }
+    }
+    headers
+}
+
+/// Each unit that has a limit, with the limit that is met first.
+fn tightest(limits: &[RateLimitState]) -> impl Iterator<Item = (&'static str, &RateLimitState)> {
+    UNITS.into_iter().filter_map(move |unit| {
+        let of_unit = limits.iter().filter(move |state| state.unit == unit);
+        let tightest = of_unit.min_by_key(|state| (state.remaining, state.limit))?;
+        Some((unit, tightest))
+    })
+}
+
+/// Unix milliseconds as a UTC time in whole seconds, rounded up; `None` beyond the year 9999.
+fn rfc3339(unix_ms: i64) -> Option<String> {
+    let secs = unix_ms.div_euclid(1_000) + i64::from(unix_ms.rem_euclid(1_000) > 0);
+    let at = OffsetDateTime::from_unix_timestamp(secs).ok()?;
+    at.format(&Rfc3339).ok()
+}
 
 /// The headers of OpenAI's dialects, names in lower case: `x-ratelimit-{limit,remaining,reset}-{requests,tokens}` as in
 /// OpenAI's API reference, "Debugging requests". Of several limits of a unit the tightest one shows: the caller meets it first.
@@ -13,15 +64,11 @@ const UNITS: [&str; 2] = ["requests", "tokens"];
 #[must_use]
 pub fn openai_headers(limits: &[RateLimitState]) -> Vec<(String, String)> {
     let mut headers = Vec::new();
-    for unit in UNITS {
-        let of_unit = limits.iter().filter(|state| state.unit == unit);
-        let tightest = of_unit.min_by_key(|state| (state.remaining, state.limit));
-        if let Some(state) = tightest {
-            let name = |what| format!("x-ratelimit-{what}-{unit}");
-            headers.push((name("limit"), state.limit.to_string()));
-            headers.push((name("remaining"), state.remaining.to_string()));
-            headers.push((name("reset"), go_duration(state.reset_ms)));
-        }
+    for (unit, state) in tightest(limits) {
+        let name = |what| format!("x-ratelimit-{what}-{unit}");
+        headers.push((name("limit"), state.limit.to_string()));
+        headers.push((name("remaining"), state.remaining.to_string()));
+        headers.push((name("reset"), go_duration(state.reset_ms)));
     }
     headers
 }
@@ -84,5 +131,42 @@ mod tests {
             ]
         );
         assert_eq!(openai_headers(&[]), []);
+    }
+
+    #[test]
+    fn each_dialect_has_its_own_names() {
+        let state = |unit: &str, remaining| RateLimitState {
+            unit: unit.to_owned(),
+            level: "key".to_owned(),
+            limit: 60,
+            remaining,
+            reset_ms: 1_500,
+        };
+        let limits = [
+            state("tokens", 7),
+            state("requests", 9),
+            state("requests", 4),
+        ];
+        let of = |dialect| headers(dialect, &limits, 1_796_000_000_000);
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            of(Dialect::AnthropicMessages),
+            [
+                pair("anthropic-ratelimit-requests-limit", "60"),
+                pair("anthropic-ratelimit-requests-remaining", "4"),
+                // 1.5 seconds later, rounded up.
+                pair("anthropic-ratelimit-requests-reset", "2026-11-30T00:53:22Z"),
+                pair("anthropic-ratelimit-tokens-limit", "60"),
+                pair("anthropic-ratelimit-tokens-remaining", "7"),
+                pair("anthropic-ratelimit-tokens-reset", "2026-11-30T00:53:22Z"),
+            ]
+        );
+        assert_eq!(of(Dialect::GeminiGenerate), []);
+        assert_eq!(of(Dialect::OpenaiChat), openai_headers(&limits));
+        assert_eq!(of(Dialect::OpenaiEmbeddings), openai_headers(&limits));
+        for dialect in [Dialect::AnthropicMessages, Dialect::OpenaiResponses] {
+            assert!(of(dialect).iter().all(|(name, _)| is_limit_header(name)));
+        }
+        assert!(!is_limit_header("set-cookie"));
     }
 }

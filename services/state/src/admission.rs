@@ -235,6 +235,8 @@ pub enum AccountGrant {
         used: u64,
         /// When asking again may help.
         retry_after_ms: u64,
+        /// One state for each bucket of the take, in its order.
+        buckets: Vec<BucketState>,
     },
     /// Others wait for it and the asker is a newcomer.
     WaitersFirst,
@@ -244,6 +246,8 @@ pub enum AccountGrant {
         index: usize,
         /// When it has enough.
         retry_after_ms: u64,
+        /// One state for each bucket of the take, in its order.
+        buckets: Vec<BucketState>,
     },
     /// This attempt was already released: a late take holds nothing.
     Gone,
@@ -317,6 +321,15 @@ pub struct Renewed {
     pub gone: u64,
 }
 
+/// Where slots and buckets lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place<'a> {
+    /// A tenant's users, keys and groups.
+    Tenant(&'a TenantName),
+    /// One account or model.
+    Pool(&'a Pool),
+}
+
 /// Slots, leases and buckets of all tenants, accounts and models.
 #[async_trait::async_trait]
 pub trait Admission: Send + Sync {
@@ -339,6 +352,14 @@ pub trait Admission: Send + Sync {
 
     /// Extends leases to `ttl` from now.
     async fn renew(&self, renewals: &[Renewal], ttl: Duration) -> Result<Renewed, Error>;
+
+    /// How full buckets are, in the order of the question; takes nothing. For refusals that asked no bucket (FLOW-5). What a
+    /// spec says of cost does not matter.
+    async fn buckets(
+        &self,
+        place: Place<'_>,
+        specs: &[BucketSpec],
+    ) -> Result<Vec<BucketState>, Error>;
 
     /// Slots in use, in the order of the question.
     async fn usage(&self, accounts: &[Pool]) -> Result<Vec<u64>, Error>;

@@ -47,6 +47,11 @@ impl Live {
         u64::try_from(self.clock.now_us() - self.arrived_us).unwrap_or(0)
     }
 
+    /// Now, Unix milliseconds.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
     /// Reads or changes what is known of the request. Never across an await.
     pub(crate) fn story<T>(&self, change: impl FnOnce(&mut Story) -> T) -> T {
         change(&mut self.story.lock())

@@ -6,6 +6,7 @@ mod catalogue;
 mod core;
 mod health;
 mod leases;
+mod rates;
 mod refusal;
 mod room;
 mod table;

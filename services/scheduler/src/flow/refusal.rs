@@ -12,6 +12,8 @@ use crate::domain::{
 
 /// When to come again where the store does not say.
 const SOON: Duration = Duration::from_secs(1);
+/// When to come again for what an administrator or a background task has to change first.
+const LATER: Duration = Duration::from_secs(10);
 
 fn after(retry_after_ms: u64) -> Duration {
     Duration::from_millis(retry_after_ms.max(1))
@@ -126,10 +128,12 @@ pub fn nobody(choice: &Choice<'_>, ask: &Ask<'_>, public_model: &str) -> Failure
         return Failure::new(
             Reason::NoAccount,
             format!("the tenant's own routes leave no account that serves model `{public_model}`"),
-        );
+        )
+        .retry_after(LATER);
     }
     Failure::new(
         Reason::NoAccount,
         format!("no account serves model `{public_model}` at the moment"),
     )
+    .retry_after(LATER)
 }

@@ -4,8 +4,9 @@ use std::{pin::Pin, sync::Arc};
 
 use futures_util::{Stream, StreamExt as _};
 use switchboard_proto::scheduler::v1::{
-    AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, CatalogueSnapshot, LeaseAcks,
-    LeaseUpdates, WatchCatalogueRequest, scheduler_server::Scheduler,
+    AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, CatalogueSnapshot,
+    GetRateLimitsRequest, GetRateLimitsResponse, LeaseAcks, LeaseUpdates, WatchCatalogueRequest,
+    scheduler_server::Scheduler,
 };
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
@@ -41,6 +42,14 @@ impl Scheduler for SchedulerService {
         request: Request<AdvanceRequest>,
     ) -> Result<Response<AdvanceResponse>, Status> {
         Ok(Response::new(self.core.advance(request.get_ref()).await?))
+    }
+
+    async fn get_rate_limits(
+        &self,
+        request: Request<GetRateLimitsRequest>,
+    ) -> Result<Response<GetRateLimitsResponse>, Status> {
+        let limits = self.core.rate_limits(request.get_ref()).await?;
+        Ok(Response::new(limits))
     }
 
     type LeasesStream = Answers<LeaseAcks>;

@@ -2,11 +2,11 @@
 
 use switchboard_common::error::{Failure, Reason};
 use switchboard_proto::{
-    common::v1::Limits,
-    scheduler::v1::{AcquireRequest, AcquireResponse, Demand, Release},
+    common::v1::{Dialect, Limits, TargetRule},
+    scheduler::v1::{AcquireRequest, AcquireResponse, Demand, GetRateLimitsRequest, Release},
 };
 
-use crate::world::{Shape, World, account, asked, asked_with, one_model};
+use crate::world::{Shape, World, account, asked, asked_with, one_model, until};
 
 type Level = (&'static str, fn(&mut Demand) -> &mut Option<Limits>);
 
@@ -55,8 +55,7 @@ async fn a_slot_that_is_full_tells_the_callers_own_rates() {
         ..Limits::default()
     };
     // The key's own slot, which takes nothing; the account's slot, after the key's rate was asked.
-    for (concurrency, at_account, left) in [(Some(1), "", "900"), (None, ", concurrency: 1", "800")]
-    {
+    for (concurrency, at_account) in [(Some(1), ""), (None, ", concurrency: 1")] {
         let world = World::timed(&Shape::default()).await;
         let node = world.node();
         let model = "targets: [{account: a, model: up}], queue: none";
@@ -66,8 +65,136 @@ async fn a_slot_that_is_full_tells_the_callers_own_rates() {
         let refused = node.refused(limited(key, limits(concurrency))).await;
         assert_eq!(refused.reason, Reason::ConcurrencyFull);
         assert_eq!(told(&refused, "x-ratelimit-limit-tokens"), Some("1000"));
-        assert_eq!(told(&refused, "x-ratelimit-remaining-tokens"), Some(left));
+        // What the refused request took of its key is given back.
+        assert_eq!(told(&refused, "x-ratelimit-remaining-tokens"), Some("900"));
     }
+}
+
+/// Sixty requests a minute, of which one is gone after one request.
+const RATE: Limits = Limits {
+    requests_per_second: None,
+    requests_per_minute: Some(60),
+    tokens_per_minute: None,
+    concurrency: None,
+    burst: Some(9),
+};
+
+#[tokio::test]
+async fn every_refusal_tells_the_callers_rates() {
+    let key = LEVELS[2];
+    let ask = || limited(key, RATE);
+    for world in World::each(&Shape::default()).await {
+        let node = world.node();
+        let model = "targets: [{account: a, model: up}], queue: {depth: 1, wait: 30s}";
+        node.apply(&one_model(&account("a", ", concurrency: 1"), model))
+            .await;
+        let holder = ask();
+        node.acquire(holder.clone()).await;
+        let own = node.clone();
+        let waiter = tokio_util::task::AbortOnDropHandle::new(spawn(async move {
+            own.acquire(limited(LEVELS[2], RATE)).await
+        }));
+        until("one waits", async || node.component.waiters() == 1).await;
+        // No bucket was asked: others wait, and this one may not or has no room.
+        let mut embedding = ask();
+        embedding.dialect = Dialect::OpenaiEmbeddings as i32;
+        for (asked, reason) in [
+            (ask(), Reason::QueueFull),
+            (embedding, Reason::ConcurrencyFull),
+        ] {
+            let refused = node.refused(asked).await;
+            assert_eq!(refused.reason, reason);
+            assert_eq!(told(&refused, "x-ratelimit-limit-requests"), Some("60"));
+            assert_eq!(told(&refused, "x-ratelimit-remaining-requests"), Some("8"));
+            assert!(refused.retry_after_secs() >= Some(1));
+        }
+        let held = node.release(&holder.request_id, Release::default());
+        held.await;
+        waiter.await.unwrap();
+        // Nobody may serve this caller.
+        let mut pinned = ask();
+        pinned.route = Some(TargetRule {
+            forbid: vec!["a".to_owned()],
+            ..TargetRule::default()
+        });
+        let refused = node.refused(pinned).await;
+        assert_eq!(refused.reason, Reason::NoAccount);
+        assert_eq!(told(&refused, "x-ratelimit-limit-requests"), Some("60"));
+        assert!(refused.retry_after_secs() >= Some(1));
+    }
+}
+
+#[tokio::test]
+async fn a_models_rate_that_is_used_up_shows_beside_the_callers_own() {
+    let world = World::timed(&Shape::default()).await;
+    let node = world.node();
+    let model = "targets: [{account: a, model: up}], queue: none, limits: {requests_per_minute: 30, burst: 1}";
+    node.apply(&one_model(&account("a", ""), model)).await;
+    let mut limits = RATE;
+    limits.tokens_per_minute = Some(1_000);
+    let ask = || limited(LEVELS[2], limits);
+    node.acquire(ask()).await;
+    let refused = node.refused(ask()).await;
+    assert_eq!(
+        refused.message,
+        "the model's limit of 30 requests per minute is used up"
+    );
+    // The tightest limit of each unit: the model's requests, the key's tokens.
+    assert_eq!(told(&refused, "x-ratelimit-limit-requests"), Some("30"));
+    assert_eq!(told(&refused, "x-ratelimit-remaining-requests"), Some("0"));
+    assert_eq!(told(&refused, "x-ratelimit-limit-tokens"), Some("1000"));
+    assert_eq!(told(&refused, "x-ratelimit-remaining-tokens"), Some("900"));
+
+    // Each dialect by its own names.
+    let mut anthropic = ask();
+    anthropic.dialect = Dialect::AnthropicMessages as i32;
+    let refused = node.refused(anthropic).await;
+    assert_eq!(told(&refused, "x-ratelimit-limit-tokens"), None);
+    let left = told(&refused, "anthropic-ratelimit-tokens-remaining");
+    assert_eq!(left, Some("900"));
+}
+
+#[tokio::test]
+async fn rates_are_told_without_taking_anything() {
+    for world in World::each(&Shape::default()).await {
+        let node = world.node();
+        let model = "targets: [{account: a, model: up}], queue: none, limits: {requests_per_minute: 30, burst: 5}";
+        node.apply(&one_model(&account("a", ""), model)).await;
+        let asked = limited(LEVELS[2], RATE);
+        node.acquire(asked.clone()).await;
+        let mut look = GetRateLimitsRequest {
+            demand: asked.demand,
+            model: "m".to_owned(),
+            catalogue_version: 0,
+        };
+        let mut scheduler = node.scheduler.clone();
+        for _ in 0..2 {
+            let told = scheduler.get_rate_limits(look.clone()).await.unwrap();
+            let told: Vec<_> = told
+                .into_inner()
+                .rate_limits
+                .into_iter()
+                .map(|state| (state.level, state.limit, state.remaining))
+                .collect();
+            assert_eq!(
+                told,
+                [("key".to_owned(), 60, 8), ("model".to_owned(), 30, 4)]
+            );
+        }
+        look.model.clear();
+        let own = scheduler.get_rate_limits(look.clone()).await.unwrap();
+        assert_eq!(own.into_inner().rate_limits.len(), 1);
+        look.demand = None;
+        let wrong = scheduler.get_rate_limits(look).await.unwrap_err();
+        assert_eq!(Failure::from_status(&wrong).reason, Reason::InvalidRequest);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test's own caller")]
+fn spawn<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(future)
 }
 
 #[tokio::test]

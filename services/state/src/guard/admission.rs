@@ -11,8 +11,8 @@ use std::{
 use super::backlog::{Backlog, End};
 use crate::{
     admission::{
-        AccountGrant, AccountTake, Admission, BucketSpec, BucketState, Pool, Release, Renewal,
-        Renewed, TenantGrant, TenantTake,
+        AccountGrant, AccountTake, Admission, BucketSpec, BucketState, Place, Pool, Release,
+        Renewal, Renewed, TenantGrant, TenantTake,
     },
     bucket::{Ask, Bucket},
     config::{Policies, Policy},
@@ -124,7 +124,10 @@ impl Admission for GuardedAdmission {
             ..take.clone()
         };
         let mut grant = self.use_local().take_account_now(&local);
-        if !rates && let AccountGrant::Granted { buckets, .. } = &mut grant {
+        if !rates
+            && let AccountGrant::Granted { buckets, .. } | AccountGrant::Full { buckets, .. } =
+                &mut grant
+        {
             *buckets = full(&take.buckets);
         }
         Ok(grant)
@@ -152,6 +155,22 @@ impl Admission for GuardedAdmission {
             Ok(renewed) => Ok(renewed),
             // They count against the local share, so that what runs leaves less room for what comes.
             Err(_) => Ok(self.use_local().renew_now(renewals, ttl)),
+        }
+    }
+
+    async fn buckets(
+        &self,
+        place: Place<'_>,
+        specs: &[BucketSpec],
+    ) -> Result<Vec<BucketState>, Error> {
+        let error = match self.store.buckets(place, specs).await {
+            Ok(states) => return Ok(states),
+            Err(error) => error,
+        };
+        match self.policies.rates {
+            Policy::Closed => Err(error),
+            Policy::LocalShare => Ok(self.local.buckets_now(place, specs)),
+            Policy::Open => Ok(full(specs)),
         }
     }
 

@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Duration};
 use switchboard_common::{clock::SharedClock, ids::TenantName};
 
 use super::{
-    place::{Kept, Place, SLOT_RETRY_MS, SlotKey, Taken},
+    place::{Kept, Place as PlaceState, SLOT_RETRY_MS, SlotKey, Taken},
     shards::Shards,
 };
 use crate::{
     admission::{
-        AccountGrant, AccountTake, Admission, LimitKind, Pool, Release, Renewal, Renewed, Scope,
-        TenantGrant, TenantTake,
+        AccountGrant, AccountTake, Admission, BucketSpec, BucketState, LimitKind, Place, Pool,
+        Release, Renewal, Renewed, Scope, TenantGrant, TenantTake,
     },
     config::MAX_LEASE_TTL,
     error::Error,
@@ -20,8 +20,8 @@ use crate::{
 /// See [`Admission`].
 pub(crate) struct MemoryAdmission {
     clock: SharedClock,
-    tenants: Shards<TenantName, Place>,
-    pools: Shards<Pool, Place>,
+    tenants: Shards<TenantName, PlaceState>,
+    pools: Shards<Pool, PlaceState>,
     tombstone_us: i64,
     /// Processes among which every limit is divided.
     share: u64,
@@ -104,18 +104,22 @@ impl MemoryAdmission {
                 Taken::Granted(buckets) => AccountGrant::Granted { used, buckets },
                 Taken::Refused {
                     kind: LimitKind::Slot,
+                    buckets,
                     ..
                 } => AccountGrant::Full {
                     used,
                     retry_after_ms: SLOT_RETRY_MS,
+                    buckets,
                 },
                 Taken::Refused {
                     index,
                     retry_after_ms,
+                    buckets,
                     ..
                 } => AccountGrant::RateLimited {
                     index,
                     retry_after_ms,
+                    buckets,
                 },
                 Taken::Gone => AccountGrant::Gone,
             }
@@ -186,6 +190,15 @@ impl MemoryAdmission {
             }
         }
         renewed
+    }
+
+    pub(crate) fn buckets_now(&self, place: Place<'_>, specs: &[BucketSpec]) -> Vec<BucketState> {
+        let now = self.clock.now_us();
+        let look = |place: &mut PlaceState| place.look(specs, self.share, now);
+        match place {
+            Place::Tenant(tenant) => self.tenants.with(tenant, now, look),
+            Place::Pool(pool) => self.pools.with(pool, now, look),
+        }
     }
 
     pub(crate) fn usage_now(&self, accounts: &[Pool]) -> Vec<u64> {
@@ -271,6 +284,14 @@ impl Admission for MemoryAdmission {
 
     async fn renew(&self, renewals: &[Renewal], ttl: Duration) -> Result<Renewed, Error> {
         Ok(self.renew_now(renewals, ttl))
+    }
+
+    async fn buckets(
+        &self,
+        place: Place<'_>,
+        specs: &[BucketSpec],
+    ) -> Result<Vec<BucketState>, Error> {
+        Ok(self.buckets_now(place, specs))
     }
 
     async fn usage(&self, accounts: &[Pool]) -> Result<Vec<u64>, Error> {

@@ -78,6 +78,13 @@ pub(crate) enum Kept {
     Gone,
 }
 
+fn states(asked: &[(Ask, Bucket)]) -> Vec<BucketState> {
+    asked
+        .iter()
+        .map(|(ask, bucket)| bucket.state(ask))
+        .collect()
+}
+
 /// Slots are let go within seconds as a rule; nobody knows when.
 pub(crate) const SLOT_RETRY_MS: u64 = 1_000;
 
@@ -96,15 +103,7 @@ impl Place {
         if self.is_gone(request, attempt) {
             return Taken::Gone;
         }
-        let current: Vec<(Ask, Bucket)> = buckets
-            .iter()
-            .map(|spec| {
-                let ask = Ask::new(spec, share);
-                (ask, self.bucket(spec, ask.rate, now_us))
-            })
-            .collect();
-        let states =
-            |list: &[(Ask, Bucket)]| list.iter().map(|(ask, bucket)| bucket.state(ask)).collect();
+        let current = self.asked(buckets, share, now_us);
         if self
             .leases
             .get(&request)
@@ -155,6 +154,11 @@ impl Place {
         let keys = slots.iter().map(|(slot, _)| slot.clone()).collect();
         self.hold(request, attempt, keys, charges, now_us + ttl_us);
         Taken::Granted(after)
+    }
+
+    /// How full buckets are.
+    pub(crate) fn look(&self, buckets: &[BucketSpec], share: u64, now_us: i64) -> Vec<BucketState> {
+        states(&self.asked(buckets, share, now_us))
     }
 
     /// Ends leases; what is ended stays ended for `tombstone_us`, if any.
@@ -287,6 +291,14 @@ impl Place {
                 self.free(&lease.slots);
             }
         }
+    }
+
+    fn asked(&self, buckets: &[BucketSpec], share: u64, now_us: i64) -> Vec<(Ask, Bucket)> {
+        let one = |spec| {
+            let ask = Ask::new(spec, share);
+            (ask, self.bucket(spec, ask.rate, now_us))
+        };
+        buckets.iter().map(one).collect()
     }
 
     fn bucket(&self, spec: &BucketSpec, rate: i64, now_us: i64) -> Bucket {

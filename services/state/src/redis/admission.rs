@@ -8,8 +8,8 @@ use switchboard_common::ids::{RequestId, TenantName};
 use super::link::{Arguments, Link};
 use crate::{
     admission::{
-        AccountGrant, AccountTake, Admission, BucketSpec, BucketState, Correction, LimitKind, Pool,
-        Release, Renewal, Renewed, Scope, TenantGrant, TenantTake,
+        AccountGrant, AccountTake, Admission, BucketSpec, BucketState, Correction, LimitKind,
+        Place, Pool, Release, Renewal, Renewed, Scope, TenantGrant, TenantTake,
     },
     bucket::{Ask, Bucket, MAX_UNITS, MILLI},
     config::MAX_LEASE_TTL,
@@ -50,6 +50,13 @@ impl RedisAdmission {
 
     fn pool_keys(&self, pool: &Pool) -> Keys {
         Keys::new(&format!("{}{{{pool}}}", self.link.prefix))
+    }
+
+    fn keys(&self, place: Place<'_>) -> Keys {
+        match place {
+            Place::Tenant(tenant) => self.tenant_keys(tenant),
+            Place::Pool(pool) => self.pool_keys(pool),
+        }
     }
 
     async fn take(&self, keys: &Keys, arguments: &Arguments) -> Result<Taken, Error> {
@@ -163,10 +170,7 @@ impl RedisAdmission {
         places
             .into_iter()
             .flat_map(|(place, batches)| {
-                let keys = match place {
-                    Place::Tenant(tenant) => self.tenant_keys(tenant),
-                    Place::Pool(pool) => self.pool_keys(pool),
-                };
+                let keys = self.keys(place);
                 batches
                     .into_iter()
                     .map(move |(arguments, _)| (keys.clone(), arguments))
@@ -181,12 +185,6 @@ impl RedisAdmission {
             .call(&self.link.scripts.usage, &keys.all(), &arguments)
             .await
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place<'a> {
-    Tenant(&'a TenantName),
-    Pool(&'a Pool),
 }
 
 /// The arguments to append one more item of this place to.
@@ -225,6 +223,19 @@ fn slot_name(scope: Scope, id: &str) -> String {
     format!("{}:{id}", scope.letter())
 }
 
+fn bucket_name(spec: &BucketSpec) -> String {
+    let (scope, unit) = (spec.scope.letter(), spec.unit.letter());
+    format!("{scope}:{}:{unit}", spec.id)
+}
+
+fn states(specs: &[BucketSpec], missing: &[i64]) -> Vec<BucketState> {
+    specs
+        .iter()
+        .zip(missing)
+        .map(|(spec, missing)| bucket(*missing).state(&Ask::new(spec, 1)))
+        .collect()
+}
+
 fn lease_ms(ttl: Duration) -> String {
     ttl.min(MAX_LEASE_TTL).as_millis().to_string()
 }
@@ -256,12 +267,7 @@ fn take_arguments(
     for spec in buckets {
         let ask = Ask::new(spec, 1);
         arguments
-            .add(format!(
-                "{}:{}:{}",
-                spec.scope.letter(),
-                spec.id,
-                spec.unit.letter()
-            ))
+            .add(bucket_name(spec))
             .add(ask.rate)
             .add(ask.capacity)
             .add(ask.cost)
@@ -292,11 +298,7 @@ impl Outcome {
     }
 
     fn states(&self, specs: &[BucketSpec]) -> Vec<BucketState> {
-        specs
-            .iter()
-            .zip(&self.missing)
-            .map(|(spec, missing)| bucket(*missing).state(&Ask::new(spec, 1)))
-            .collect()
+        states(specs, &self.missing)
     }
 
     /// When the bucket that refused has enough.
@@ -374,10 +376,12 @@ impl Admission for RedisAdmission {
             1 => AccountGrant::Full {
                 used: outcome.used,
                 retry_after_ms: SLOT_RETRY_MS,
+                buckets: outcome.states(&take.buckets),
             },
             2 => AccountGrant::RateLimited {
                 index: outcome.index,
                 retry_after_ms: outcome.retry_after_ms(&take.buckets),
+                buckets: outcome.states(&take.buckets),
             },
             3 => AccountGrant::WaitersFirst,
             _ => AccountGrant::Gone,
@@ -406,6 +410,26 @@ impl Admission for RedisAdmission {
     async fn renew(&self, renewals: &[Renewal], ttl: Duration) -> Result<Renewed, Error> {
         self.link.closed()?;
         self.keep(renewals, ttl).await
+    }
+
+    async fn buckets(
+        &self,
+        place: Place<'_>,
+        specs: &[BucketSpec],
+    ) -> Result<Vec<BucketState>, Error> {
+        if specs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.link.closed()?;
+        let mut arguments = Arguments::default();
+        for spec in specs {
+            arguments.add(bucket_name(spec));
+            arguments.add(Ask::new(spec, 1).rate);
+        }
+        let keys = self.keys(place);
+        let script = &self.link.scripts.look;
+        let missing: Vec<i64> = self.link.call(script, &keys.all(), &arguments).await?;
+        Ok(states(specs, &missing))
     }
 
     async fn usage(&self, accounts: &[Pool]) -> Result<Vec<u64>, Error> {

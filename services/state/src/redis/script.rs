@@ -37,6 +37,7 @@ scripts! {
     release: "place", "release";
     renew: "place", "renew";
     usage: "place", "usage";
+    look: "place", "look";
     reserve: "ledger", "reserve";
     settle: "ledger", "settle";
     touch: "ledger", "touch";

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use switchboard_common::ids::{AccountName, RequestId, TenantName};
 use switchboard_state::admission::{
-    AccountGrant, AccountTake, BucketSpec, BucketUnit, Correction, LimitKind, Pool, Release,
+    AccountGrant, AccountTake, BucketSpec, BucketUnit, Correction, LimitKind, Place, Pool, Release,
     Renewal, Renewed, Scope, SlotSpec, TenantGrant, TenantTake,
 };
 
@@ -368,6 +368,55 @@ pub async fn newcomers_step_back_for_waiters(bed: &Bed) {
     .await;
 }
 
+pub async fn buckets_are_looked_at_without_taking(bed: &Bed) {
+    let specs = || {
+        vec![
+            bucket(BucketUnit::Requests, 1, 5, 1),
+            bucket(BucketUnit::Tokens, 1, 100, 60),
+        ]
+    };
+    let look = async || {
+        let place = Place::Tenant(&"acme".into());
+        let states = bed.state.admission.buckets(place, &specs()).await.unwrap();
+        let left: Vec<u64> = states.iter().map(|state| state.remaining).collect();
+        left
+    };
+    assert_eq!(look().await, [5, 100]);
+    let request = tenant_take(vec![], specs());
+    take(bed, &request).await;
+    for _ in 0..2 {
+        assert_eq!(look().await, [4, 40]);
+    }
+    release(bed, request.request, Correction::Refund).await;
+    assert_eq!(look().await, [5, 100]);
+    let pool = account();
+    let of_pool = BucketSpec {
+        scope: Scope::Pool,
+        id: "".into(),
+        ..bucket(BucketUnit::Requests, 1, 2, 1)
+    };
+    let slots = AccountTake {
+        buckets: vec![of_pool.clone()],
+        ..account_take(1)
+    };
+    take_slot(bed, &slots).await;
+    let place = Place::Pool(&pool);
+    let looked = bed.state.admission.buckets(place, &[of_pool]).await;
+    let looked = looked.unwrap();
+    assert_eq!((looked[0].remaining, looked[0].limit), (1, 2));
+    // A take that is refused for its slot tells the same.
+    let full = AccountTake {
+        request: fresh(),
+        ..slots
+    };
+    let AccountGrant::Full { buckets, .. } = take_slot(bed, &full).await else {
+        panic!("a slot was free");
+    };
+    assert_eq!(buckets[0].remaining, 1);
+    let none = bed.state.admission.buckets(place, &[]).await.unwrap();
+    assert_eq!(none, []);
+}
+
 pub async fn each_attempt_holds_its_own_slot(bed: &Bed) {
     let first = account_take(2);
     let second = AccountTake {
@@ -432,7 +481,7 @@ pub async fn limits_per_second_and_per_minute_stand_side_by_side(bed: &Bed) {
     };
     assert!(matches!(
         take_slot(bed, &next).await,
-        AccountGrant::RateLimited { index: 0, retry_after_ms } if retry_after_ms > 50_000
+        AccountGrant::RateLimited { index: 0, retry_after_ms, .. } if retry_after_ms > 50_000
     ));
     assert_eq!(used(bed).await, 1);
 }

@@ -64,6 +64,7 @@ contract! {
         tokens_are_corrected_at_the_end
         a_refund_gives_all_back
         newcomers_step_back_for_waiters
+        buckets_are_looked_at_without_taking
         each_attempt_holds_its_own_slot
         limits_per_second_and_per_minute_stand_side_by_side
         many_at_once_get_the_limit_and_no_more

@@ -20,7 +20,7 @@ use switchboard_proto::{
 use tokio::time::Instant;
 use tonic::Streaming;
 
-use super::{Conductor, Ended, head, models};
+use super::{Conductor, Course, Ended, head, limits, models};
 use crate::{
     asked::Asked,
     caller::Caller,
@@ -92,6 +92,7 @@ pub(crate) struct Request {
 pub(super) async fn admit(
     conductor: &Arc<Conductor>,
     mut call: Call,
+    course: &mut Course,
     caller: &mut Caller,
 ) -> Result<Admitted, Ended> {
     conductor.accepts(&call)?;
@@ -100,11 +101,14 @@ pub(super) async fn admit(
         .attend(conductor.principals.find(&call.credential))
         .await??;
     who.admit(call.peer, now_ms)?;
+    course.who = Some(Arc::clone(&who));
     let Some(catalogue) = conductor.supply.current() else {
         return Err(unavailable("the catalogue is not loaded yet").into());
     };
     if call.dialect == Dialect::OpenaiModels {
-        return models::answer(&call, &who, &catalogue, caller);
+        let listed = models::list(&call, &who, &catalogue)?;
+        course.rate_limits = caller.attend(limits::of(conductor, &who, None)).await?;
+        return Ok(models::answer(listed, course, caller));
     }
     let mut share = Share::none(&conductor.bodies);
     let body = receive(conductor, &mut call, &mut share, caller).await?;
@@ -182,14 +186,23 @@ impl Request {
         };
         caller.set_times(self.arrived + self.total, write);
         if self.asked.stream() {
-            let commit = model.commit_after_ms.map(Duration::from_millis);
             caller.expect_stream(
                 head::of_stream(self, &[], None),
-                commit.map(|after| self.arrived + after),
+                self.head_goes_out_at(),
                 conductor.config.keep_alive,
                 switchboard_dialects::sse::KEEP_ALIVE,
             );
         }
+    }
+
+    /// When a stream's head goes out at the latest, if ever before there is something to say.
+    pub(super) fn head_goes_out_at(&self) -> Option<Instant> {
+        let after = self
+            .resolved
+            .model
+            .commit_after_ms
+            .filter(|_| self.asked.stream())?;
+        Some(self.arrived + Duration::from_millis(after))
     }
 
     /// The part of the story that is known from the start.

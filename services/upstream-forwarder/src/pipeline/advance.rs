@@ -113,8 +113,9 @@ async fn next(
 /// The failure of the last attempt; when to come back is the earliest time at which anyone may be usable again.
 fn last_word(fault: &Fault, again_in: Option<Duration>) -> Failure {
     let mut failure = fault.failure();
-    if let (Some(own), Some(other)) = (failure.retry_after, again_in) {
-        failure.retry_after = Some(own.min(other));
+    if let (Some(_), Some(other)) = (failure.retry_after, again_in) {
+        let soonest = fault.retry_after.map_or(other, |own| own.min(other));
+        failure.retry_after = Some(soonest);
     }
     failure
 }

@@ -2,13 +2,12 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use switchboard_common::rate_limit::openai_headers;
 use switchboard_proto::{
     inference::v1::{Header, ResponseHead},
     scheduler::v1::RateLimitState,
 };
 
-use super::{Course, admit::Request};
+use super::{Course, admit::Request, limits};
 use crate::upstream::for_caller;
 
 /// The head of a whole answer.
@@ -30,7 +29,7 @@ pub(super) fn of_answer(
 /// The head of an event stream.
 pub(super) fn of_stream(
     request: &Request,
-    limits: &[RateLimitState],
+    rates: &[RateLimitState],
     course: Option<(&Course, &HeaderMap)>,
 ) -> ResponseHead {
     let mut headers = vec![
@@ -40,7 +39,7 @@ pub(super) fn of_stream(
     ];
     match course {
         Some((course, upstream)) => {
-            headers.extend(common(request, limits, course, Some(upstream)));
+            headers.extend(common(request, rates, course, Some(upstream)));
         }
         None => headers.push(named(request)),
     }
@@ -53,7 +52,7 @@ pub(super) fn of_stream(
 
 fn common(
     request: &Request,
-    limits: &[RateLimitState],
+    rates: &[RateLimitState],
     course: &Course,
     upstream: Option<&HeaderMap>,
 ) -> Vec<Header> {
@@ -62,10 +61,7 @@ fn common(
     if cap > 0 {
         headers.push(header("x-switchboard-output-capped", &cap.to_string()));
     }
-    for (name, value) in openai_headers(limits) {
-        let value = Bytes::from(value);
-        headers.push(Header { name, value });
-    }
+    headers.extend(limits::headers(course, rates));
     headers.extend(upstream.into_iter().flat_map(for_caller));
     headers
 }

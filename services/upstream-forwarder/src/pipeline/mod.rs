@@ -8,6 +8,7 @@ mod admit;
 mod advance;
 mod credential;
 mod head;
+mod limits;
 mod models;
 mod relay;
 mod select;
@@ -22,11 +23,12 @@ use switchboard_common::{
     clock::SharedClock,
     error::{Failure, Reason, ReasonExt as _},
     grpc::Rpc,
-    rate_limit::openai_headers,
+    rate_limit,
 };
 use switchboard_dialects::{TextBuffer, chat::ChatStream};
 use switchboard_proto::{
     billing::v1::billing_client::BillingClient,
+    common::v1::Dialect,
     scheduler::v1::{AttemptOutcome, Candidate, RateLimitState, scheduler_client::SchedulerClient},
 };
 use tracing::{Instrument as _, Span, info_span};
@@ -42,6 +44,7 @@ use crate::{
     config::Config,
     courier::Courier,
     domain::{
+        admission,
         outcome::Fault,
         retry::RetryBudget,
         settlement::{End, Tried},
@@ -107,6 +110,10 @@ impl From<Stop> for Ended {
 pub(crate) struct Course {
     /// Its place among those that run, with its story.
     live: Place,
+    /// How the caller speaks.
+    dialect: Dialect,
+    /// Who called, once let in.
+    who: Option<Arc<admission::Caller>>,
     /// What was asked for, once it is known.
     request: Option<Arc<Request>>,
     /// Money and slots may have been taken.
@@ -139,11 +146,14 @@ enum Attempted {
 
 /// Carries a request from its arrival to its settlement.
 pub(crate) async fn run(conductor: Arc<Conductor>, call: Call, mut caller: Caller, live: Place) {
-    let mut course = Course::new(live, &conductor);
+    let mut course = Course::new(live, &conductor, call.dialect);
     let conducted = AssertUnwindSafe(conduct(&conductor, call, &mut course, &mut caller));
     let end = match conducted.catch_unwind().await {
         Ok(Ok(end)) => end,
-        Ok(Err(ended)) => course.tell(ended, &caller),
+        Ok(Err(ended)) => {
+            Box::pin(course.learn_limits(&conductor, &ended, &caller)).await;
+            course.tell(ended, &caller)
+        }
         Err(_) => course.give_up(&caller),
     };
     let span = info_span!(target: "trace", "settle");
@@ -160,7 +170,7 @@ async fn conduct(
     course: &mut Course,
     caller: &mut Caller,
 ) -> Result<End, Ended> {
-    let request = match Box::pin(admit::admit(conductor, call, caller)).await? {
+    let request = match Box::pin(admit::admit(conductor, call, course, caller)).await? {
         Admitted::Answered(end) => return Ok(end),
         Admitted::Request(request) => course.begin(request),
     };
@@ -229,9 +239,11 @@ async fn attempt(
 }
 
 impl Course {
-    fn new(live: Place, conductor: &Conductor) -> Self {
+    fn new(live: Place, conductor: &Conductor, dialect: Dialect) -> Self {
         Self {
             live,
+            dialect,
+            who: None,
             request: None,
             selecting: false,
             admitted: false,
@@ -381,9 +393,12 @@ impl Course {
         self.fail(failure, caller, End::Lost(code))
     }
 
-    /// A refused request's limits came with the refusal; an admitted one's are known here.
+    /// A refused request's limits came with the refusal; those of others are known here.
     fn fail(&self, mut failure: Failure, caller: &Caller, after_content: End) -> End {
-        failure.headers.extend(openai_headers(&self.rate_limits));
+        if failure.headers.is_empty() {
+            let now_ms = self.live.now_ms();
+            failure.headers = rate_limit::headers(self.dialect, &self.rate_limits, now_ms);
+        }
         let end = self.failed(&failure, caller, after_content);
         caller.fail(failure);
         end

@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 use serde::Serialize;
+use switchboard_common::error::Failure;
 use switchboard_proto::{common::v1::Dialect, inference::v1::ResponseHead};
 
 use super::{
-    Ended,
+    Course,
     admit::{Admitted, Call},
     head::header,
+    limits,
 };
 use crate::{
     caller::Caller,
@@ -29,14 +31,13 @@ struct Card<'a> {
     owned_by: &'static str,
 }
 
-/// Answers `GET /v1/models` and `GET /v1/models/{id}`.
-pub(super) fn answer(
+/// The body for `GET /v1/models` and `GET /v1/models/{id}`.
+pub(super) fn list(
     call: &Call,
     who: &admission::Caller,
     catalogue: &Catalogue,
-    caller: &mut Caller,
-) -> Result<Admitted, Ended> {
-    let body = if call.resource.is_empty() {
+) -> Result<Bytes, Failure> {
+    Ok(if call.resource.is_empty() {
         let listed = catalogue.list(&who.principal.group, &who.principal.models);
         let cards = listed.iter().map(|(name, model)| card(name, model.created));
         json(&List {
@@ -46,14 +47,20 @@ pub(super) fn answer(
     } else {
         let found = who.model(catalogue, &call.resource, Dialect::OpenaiModels)?;
         json(&card(&call.resource, found.model.created))
-    };
+    })
+}
+
+/// Answers with it.
+pub(super) fn answer(body: Bytes, course: &Course, caller: &mut Caller) -> Admitted {
+    let mut headers = vec![header("content-type", "application/json")];
+    headers.extend(limits::headers(course, &course.rate_limits));
     let head = ResponseHead {
         status: 200,
-        headers: vec![header("content-type", "application/json")],
+        headers,
         event_stream: false,
     };
     caller.answer(head, body);
-    Ok(Admitted::Answered(End::Complete(200)))
+    Admitted::Answered(End::Complete(200))
 }
 
 fn card(id: &str, created: i64) -> Card<'_> {

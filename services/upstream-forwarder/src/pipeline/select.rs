@@ -5,15 +5,16 @@
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use switchboard_common::error::{Failure, Reason};
 use switchboard_proto::{
     billing::v1::{ReserveRequest, ReserveResponse},
-    scheduler::v1::{AcquireRequest, AcquireResponse, Demand},
+    scheduler::v1::{AcquireRequest, AcquireResponse, RateLimitState},
 };
 use tonic::{Code, Status};
 
-use super::{Conductor, Course, Ended, admit::Request, head};
-use crate::caller::Caller;
+use super::{Conductor, Course, Ended, admit::Request, head, limits};
+use crate::caller::{Caller, Elapsed};
 
 /// Output that is expected when nothing else is known, tokens (BILL-3).
 const EXPECTED_OUTPUT: u64 = 4_096;
@@ -27,22 +28,49 @@ pub(super) async fn select(
     (course.selecting, course.held) = (true, true);
     let reserve = reserve(conductor, request);
     let acquire = acquire(conductor, request);
-    let (hold, lease) = caller.attend(both(reserve, acquire)).await?;
-    let hold = hold?;
+    let mut both = pin!(both(reserve, acquire));
+    let (hold, lease) = match request.head_goes_out_at() {
+        None => caller.attend(both).await?,
+        Some(at) => {
+            let before = at.checked_sub(limits::PATIENCE).unwrap_or(at);
+            match caller.attend_until(before, both.as_mut()).await? {
+                Ok(answers) => answers,
+                Err(Elapsed) => {
+                    // The head goes out while the request waits, with the rates as they are now.
+                    let rates = Box::pin(limits::of_request(conductor, request));
+                    let rates = caller.attend(rates).await?;
+                    show_head(request, course, &rates, caller);
+                    caller.attend(both).await?
+                }
+            }
+        }
+    };
+    let hold = match hold {
+        Ok(hold) => hold,
+        Err(mut refused) => {
+            // The scheduler knew the caller's rates before money was refused.
+            match lease {
+                Some(Ok(lease)) => course.rate_limits = lease.rate_limits,
+                Some(Err(also)) => refused.headers = also.headers,
+                None => {}
+            }
+            return Err(refused.into());
+        }
+    };
     let lease = lease.unwrap_or_else(|| Err(Failure::internal()))?;
     course.take(hold.as_ref(), lease)?;
     if request.asked.stream() {
-        let empty = http::HeaderMap::new();
-        caller.set_head(head::of_stream(
-            request,
-            &course.rate_limits,
-            Some((course, &empty)),
-        ));
+        show_head(request, course, &course.rate_limits, caller);
     }
     Ok(())
 }
 
-/// Both answers; the lease is not waited for once the hold is refused.
+fn show_head(request: &Request, course: &Course, rates: &[RateLimitState], caller: &mut Caller) {
+    let empty = http::HeaderMap::new();
+    caller.set_head(head::of_stream(request, rates, Some((course, &empty))));
+}
+
+/// Both answers; a lease that is not there yet is not waited for once the hold is refused.
 async fn both<H, L>(
     reserve: impl Future<Output = Result<H, Failure>>,
     acquire: impl Future<Output = L>,
@@ -52,7 +80,7 @@ async fn both<H, L>(
         biased;
         hold = &mut reserve => match hold {
             Ok(hold) => (Ok(hold), Some(acquire.await)),
-            refused => (refused, None),
+            refused => (refused, acquire.now_or_never()),
         },
         lease = &mut acquire => (reserve.await, Some(lease)),
     }
@@ -112,17 +140,7 @@ async fn acquire(conductor: &Conductor, request: &Request) -> Result<AcquireResp
         stream: asked.stream(),
         capabilities: asked.capabilities(),
         estimated_tokens: estimated_tokens(request),
-        demand: Some(Demand {
-            tenant: who.tenant.clone(),
-            user: who.user.clone(),
-            key_id: who.key_id.clone(),
-            group: who.group.clone(),
-            tenant_limits: who.tenant_limits,
-            user_limits: who.user_limits,
-            key_limits: who.key_limits,
-            group_limits: who.group_limits,
-            group_user_limits: who.group_user_limits,
-        }),
+        demand: Some(limits::demand(who)),
         arrived_ms: request.call.arrived_us / 1_000,
         deadline_ms: request.deadline_ms(),
         route: request.who.route(&request.resolved).cloned(),

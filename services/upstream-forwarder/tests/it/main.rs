@@ -7,5 +7,6 @@ mod failover;
 mod leaving;
 mod ledger;
 mod peers;
+mod rates;
 mod rig;
 mod typed;

@@ -18,8 +18,9 @@ use switchboard_proto::{
     credentials::v1::{GetRequest, GetResponse, credentials_server::Credentials},
     scheduler::v1::{
         AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, Candidate,
-        CatalogueSnapshot, LeaseAcks, LeaseUpdates, RateLimitState, Release, Renewal,
-        WatchCatalogueRequest, lease_update::Update, scheduler_server::Scheduler,
+        CatalogueSnapshot, GetRateLimitsRequest, GetRateLimitsResponse, LeaseAcks, LeaseUpdates,
+        RateLimitState, Release, Renewal, WatchCatalogueRequest, lease_update::Update,
+        scheduler_server::Scheduler,
     },
 };
 use tokio::sync::{Notify, watch};
@@ -41,6 +42,7 @@ pub struct State {
     pub left_queue: usize,
     pub acquire_error: Option<Failure>,
     pub acquired: Vec<AcquireRequest>,
+    pub looked: Vec<GetRateLimitsRequest>,
     pub advanced: Vec<AdvanceRequest>,
     pub released: Vec<(String, Release)>,
     pub renewed: Vec<String>,
@@ -259,6 +261,17 @@ impl Scheduler for Fake {
             retry_after_ms: None,
             lease: next.and_then(|account| lease(&account, attempt)),
         }))
+    }
+
+    async fn get_rate_limits(
+        &self,
+        request: Request<GetRateLimitsRequest>,
+    ) -> Result<Response<GetRateLimitsResponse>, Status> {
+        self.0.change(|state| {
+            state.looked.push(request.into_inner());
+            let rate_limits = state.rate_limits.clone();
+            Ok(Response::new(GetRateLimitsResponse { rate_limits }))
+        })
     }
 
     async fn leases(

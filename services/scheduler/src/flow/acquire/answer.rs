@@ -3,9 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use switchboard_common::{error::Failure, rate_limit::openai_headers};
+use switchboard_common::{error::Failure, rate_limit::headers};
 use switchboard_proto::scheduler::v1::{
-    AcquireResponse, Candidate, CredentialHeader, Demand, RateLimitState, Renewal,
+    AcquireResponse, Candidate, CredentialHeader, Demand, Renewal,
 };
 use switchboard_state::admission::{BucketState, LimitKind};
 
@@ -14,10 +14,10 @@ use crate::{
     domain::{
         choice::Choice,
         decision,
-        limits::{Label, Level},
+        limits::Level,
         supply::{Target, upstream_dialect},
     },
-    flow::{refusal, table::Held},
+    flow::{rates::rate_limit, refusal, table::Held},
 };
 
 impl Call<'_> {
@@ -121,22 +121,26 @@ impl Call<'_> {
         match (kind, slot, self.labels.get(index)) {
             (LimitKind::Slot, Some((level, slot)), _) => {
                 let line = self.limit_line(*level, &slot.id);
-                Ok(self.wait_for(choice, line, retry_after_ms, buckets))
+                let mut pass = self.wait_for(choice, line, retry_after_ms);
+                if let Pass::Wait { refusal, .. } = &mut pass {
+                    refusal.headers = self.told(buckets);
+                }
+                Ok(pass)
             }
             (LimitKind::Bucket, _, Some(label)) => {
-                let refusal = refusal::rate_limited(label, retry_after_ms);
-                Err(self.with_limits(refusal, buckets))
+                let mut refusal = refusal::rate_limited(label, retry_after_ms);
+                refusal.headers = self.told(buckets);
+                Err(refusal)
             }
             _ => Err(Failure::internal()),
         }
     }
 
-    /// A refusal with the states of the caller's own rates (FLOW-5). After a take that is given back they are those of the
-    /// take: what comes back is not told.
-    pub(super) fn with_limits(&self, mut refusal: Failure, buckets: &[BucketState]) -> Failure {
+    /// The states of the caller's own rates that came with the refusal of one of its limits, as headers: one question to
+    /// the store less in a flood. Other refusals have them looked up.
+    fn told(&self, buckets: &[BucketState]) -> Vec<(String, String)> {
         let states: Vec<_> = self.labels.iter().zip(buckets).map(rate_limit).collect();
-        refusal.headers = openai_headers(&states);
-        refusal
+        headers(self.dialect, &states, self.core.clock.now_ms())
     }
 
     /// The candidates in order, as many as are told, and the place of the granted one among them.
@@ -191,15 +195,5 @@ impl Granted<'_> {
     fn target(&self) -> Option<&Target> {
         let index = self.choice.order.get(self.place)?;
         self.choice.considered.get(*index).map(|one| one.target)
-    }
-}
-
-fn rate_limit((label, state): (&Label, &BucketState)) -> RateLimitState {
-    RateLimitState {
-        unit: label.rate.unit().to_owned(),
-        level: label.level.name().to_owned(),
-        limit: label.limit,
-        remaining: state.remaining,
-        reset_ms: state.reset_ms,
     }
 }

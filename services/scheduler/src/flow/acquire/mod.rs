@@ -5,40 +5,38 @@
 //! what was taken.
 
 mod answer;
+mod pass;
 mod read;
+
+pub use read::{model_needs, own_needs};
 
 use std::{str::FromStr as _, sync::Arc, time::Duration};
 
-use rand::{SeedableRng as _, rngs::SmallRng};
 use switchboard_common::{
-    error::Failure,
+    error::{Failure, Reason},
     ids::{GroupName, ModelName, RequestId},
+    rate_limit::headers,
 };
 use switchboard_proto::{
     common::v1::Dialect,
     scheduler::v1::{AcquireRequest, AcquireResponse},
 };
-use switchboard_state::admission::{
-    AccountGrant, AccountTake, BucketState, Correction, Pool, Release, TenantGrant, TenantTake,
-};
+use switchboard_state::admission::{AccountTake, BucketState, Pool, TenantTake};
 use tokio::time::Instant;
 
 use super::{
     core::Core,
-    refusal,
+    rates, refusal,
     room::{Crowded, Line, Ticket, Turn, Waiter},
     table::{Asking, Claim},
     undo::Undo,
 };
-use crate::{
-    Error,
-    domain::{
-        choice::{Choice, choose},
-        filter::{Ask, Membership},
-        limits::{Label, Level, Needs},
-        rule::Rule,
-        supply::{Account, Capabilities, Model, QueueRule, Supply},
-    },
+use crate::domain::{
+    choice::Choice,
+    filter::{Ask, Membership},
+    limits::{Label, Level},
+    rule::Rule,
+    supply::{Account, Capabilities, Model, QueueRule, Supply},
 };
 
 /// The attempt that `Acquire` makes; `Advance` counts on from 1.
@@ -115,7 +113,10 @@ impl Core {
         match self.table.claim(request).await {
             Claim::Held(held) => Ok(call.again(&held)),
             // A boxed future: the queue's part of it is large and rarely run.
-            Claim::Mine(asking) => Box::pin(call.ask(asking)).await,
+            Claim::Mine(asking) => match Box::pin(call.ask(asking)).await {
+                Ok(answer) => Ok(answer),
+                Err(refusal) => Err(Box::pin(call.with_rates(refusal)).await),
+            },
         }
     }
 }
@@ -237,270 +238,18 @@ impl Call<'_> {
         ticket.turn(self.core.config.queue_poll, until).await
     }
 
-    /// One pass over limits and candidates.
-    async fn pass(
-        &self,
-        undo: &mut Undo<'_>,
-        newcomer: bool,
-        passes: u64,
-    ) -> Result<Pass<'_>, Failure> {
-        let (ask, mut choice) = self.choose(passes);
-        if choice.order.is_empty() {
-            return Err(refusal::nobody(&choice, &ask, &self.asked.public_model));
+    /// A refusal with the states of the rates that count for this request, where they did not come with it (FLOW-5).
+    async fn with_rates(&self, mut refusal: Failure) -> Failure {
+        if refusal.headers.is_empty() && refusal.reason != Reason::CallerLeft {
+            let own = (self.tenant.buckets.as_slice(), self.labels.as_slice());
+            let of_model = self.model_take.as_ref().map(|take| rates::OfModel {
+                pool: &take.account,
+                buckets: &take.buckets,
+                labels: &self.model_labels,
+            });
+            let rates = rates::look(self.core, &self.tenant.tenant, own, of_model).await;
+            refusal.headers = headers(self.dialect, &rates, self.core.clock.now_ms());
         }
-        if newcomer && let Some(line) = self.stands_behind() {
-            return Ok(self.wait_for(&choice, line, 1_000, &[]));
-        }
-        undo.releases.push(Release::Tenant {
-            tenant: self.tenant.tenant.clone(),
-            request: self.request,
-            correction: Correction::Refund,
-        });
-        let grant = self.core.admission.take_tenant(&self.tenant).await;
-        let buckets = match grant.map_err(Error::from)? {
-            TenantGrant::Granted { buckets } => buckets,
-            TenantGrant::Refused {
-                index,
-                kind,
-                retry_after_ms,
-                buckets,
-            } => {
-                undo.releases.clear();
-                return self.limited(&choice, (kind, index), retry_after_ms, &buckets);
-            }
-            TenantGrant::Gone => {
-                undo.releases.clear();
-                return Err(refusal::gone());
-            }
-        };
-        let mut model_buckets = Vec::new();
-        if let Some(take) = &self.model_take {
-            undo.pool(take.account.clone(), self.request, FIRST);
-            let grant = self.core.admission.take_account(take).await;
-            match grant.map_err(Error::from)? {
-                AccountGrant::Granted { buckets, .. } => model_buckets = buckets,
-                AccountGrant::RateLimited {
-                    index,
-                    retry_after_ms,
-                } => {
-                    undo.pool_gave_nothing();
-                    self.give_back(undo).await?;
-                    let refusal = match self.model_labels.get(index) {
-                        Some(label) => refusal::rate_limited(label, retry_after_ms),
-                        None => refusal::supply_full(&self.asked.public_model, retry_after_ms),
-                    };
-                    return Err(self.with_limits(refusal, &buckets));
-                }
-                AccountGrant::Full { retry_after_ms, .. } => {
-                    undo.pool_gave_nothing();
-                    self.give_back(undo).await?;
-                    return Ok(self.wait_for(
-                        &choice,
-                        self.supply_line(),
-                        retry_after_ms,
-                        &buckets,
-                    ));
-                }
-                AccountGrant::WaitersFirst => {
-                    undo.pool_gave_nothing();
-                    self.give_back(undo).await?;
-                    return Ok(self.wait_for(&choice, self.supply_line(), 1_000, &buckets));
-                }
-                AccountGrant::Gone => return Err(refusal::gone()),
-            }
-        }
-        match self.take_first_free(undo, &mut choice, newcomer).await? {
-            Ok(place) => Ok(Pass::Granted(Granted {
-                choice,
-                ask,
-                place,
-                buckets,
-                model_buckets,
-            })),
-            Err(retry_after_ms) => {
-                self.give_back(undo).await?;
-                Ok(self.wait_for(&choice, self.supply_line(), retry_after_ms, &buckets))
-            }
-        }
-    }
-
-    /// Asks the candidates in their order; answers the place of the one that had a slot, or when one may have.
-    async fn take_first_free(
-        &self,
-        undo: &mut Undo<'_>,
-        choice: &mut Choice<'_>,
-        newcomer: bool,
-    ) -> Result<Result<usize, u64>, Failure> {
-        let mut soonest = u64::MAX;
-        for (place, index) in choice.order.iter().enumerate().take(self.core.config.tries) {
-            let Some(one) = choice.considered.get_mut(*index) else {
-                continue;
-            };
-            let account = &one.target.account;
-            let take = self.core.account_take(
-                account,
-                self.request,
-                FIRST,
-                self.asked.estimated_tokens,
-                newcomer,
-            );
-            undo.pool(take.account.clone(), self.request, FIRST);
-            let grant = self.core.admission.take_account(&take).await;
-            match grant.map_err(Error::from)? {
-                AccountGrant::Granted { used, .. } => {
-                    account
-                        .known
-                        .set_used(i64::try_from(used).unwrap_or(i64::MAX));
-                    return Ok(Ok(place));
-                }
-                AccountGrant::Full {
-                    used,
-                    retry_after_ms,
-                } => {
-                    account
-                        .known
-                        .set_used(i64::try_from(used).unwrap_or(i64::MAX));
-                    soonest = soonest.min(retry_after_ms);
-                }
-                AccountGrant::RateLimited { retry_after_ms, .. } => {
-                    soonest = soonest.min(retry_after_ms);
-                }
-                AccountGrant::WaitersFirst => soonest = soonest.min(1_000),
-                AccountGrant::Gone => return Err(refusal::gone()),
-            }
-            undo.pool_gave_nothing();
-            one.full = true;
-        }
-        Ok(Err(soonest.min(60_000)))
-    }
-
-    fn choose(&self, passes: u64) -> (Ask<'_>, Choice<'_>) {
-        let ask = Ask {
-            model: self.model,
-            group: self.membership,
-            rule: self.rule,
-            dialect: self.dialect,
-            needs: self.needs,
-            now_ms: self.core.clock.now_ms(),
-        };
-        let registry = &self.core.registry;
-        let choice = choose(
-            &ask,
-            |target| registry.find_target(&target.account.name, &self.public_model),
-            |target| self.supply.cost(target, &self.public_model),
-            self.model.queue.map_or(1, |queue| u64::from(queue.depth)),
-            &mut self.rng(passes),
-        );
-        (ask, choice)
-    }
-
-    /// The request's own random source: the same request draws the same way wherever it is asked again.
-    fn rng(&self, passes: u64) -> SmallRng {
-        let (_, random) = self.request.as_uuid().as_u64_pair();
-        SmallRng::seed_from_u64(random.wrapping_add(passes))
-    }
-
-    /// The line in which others wait for what this request needs.
-    fn stands_behind(&self) -> Option<Line> {
-        if self.core.room.is_empty() {
-            return None;
-        }
-        let own = self.levels.iter().zip(&self.tenant.slots);
-        let lines: Vec<Line> = own
-            .map(|(level, slot)| self.limit_line(*level, &slot.id))
-            .chain([self.supply_line()])
-            .collect();
-        self.core.room.busy(&lines).cloned()
-    }
-
-    fn supply_line(&self) -> Line {
-        Line::Supply {
-            model: self.model.name.clone(),
-            group: self.group.clone(),
-            tenant: self.rule.any().then(|| self.tenant.tenant.clone()),
-        }
-    }
-
-    fn limit_line(&self, level: Level, id: &Arc<str>) -> Line {
-        Line::Limit {
-            tenant: self.tenant.tenant.clone(),
-            level,
-            id: Arc::clone(id),
-        }
-    }
-
-    /// Nothing is free in this line. `buckets` are the caller's own, as far as they were asked.
-    fn wait_for<'c>(
-        &self,
-        choice: &Choice<'_>,
-        line: Line,
-        retry_after_ms: u64,
-        buckets: &[BucketState],
-    ) -> Pass<'c> {
-        let refusal = match &line {
-            Line::Supply { .. } => refusal::supply_full(&self.asked.public_model, retry_after_ms),
-            Line::Limit { level, .. } => {
-                let limit = self
-                    .levels
-                    .iter()
-                    .zip(&self.tenant.slots)
-                    .find(|(own, _)| *own == level)
-                    .map_or(0, |(_, slot)| slot.limit);
-                refusal::slots_full(*level, limit, retry_after_ms)
-            }
-        };
-        let tried = choice.order.iter().take(self.core.config.tries);
-        Pass::Wait {
-            accounts: match &line {
-                Line::Supply { .. } => tried
-                    .filter_map(|index| choice.considered.get(*index))
-                    .map(|one| Arc::clone(&one.target.account))
-                    .collect(),
-                Line::Limit { .. } => Arc::default(),
-            },
-            line,
-            refusal: self.with_limits(refusal, buckets),
-        }
-    }
-
-    /// Gives back what this pass took, so that the request waits with empty hands.
-    async fn give_back(&self, undo: &mut Undo<'_>) -> Result<(), Failure> {
-        let done = self.core.admission.give_back(&undo.releases).await;
-        done.map_err(Error::from)?;
-        undo.releases.clear();
-        Ok(())
-    }
-}
-
-impl Core {
-    /// Asks an account for a slot and its own rates.
-    pub fn account_take(
-        &self,
-        account: &Account,
-        request: RequestId,
-        attempt: u32,
-        tokens: u64,
-        newcomer: bool,
-    ) -> AccountTake {
-        let mut needs = Needs::default();
-        if account.limits.rates() {
-            needs.add_rates(Level::Account, &Arc::default(), &account.limits, tokens);
-        }
-        account.known.ask();
-        AccountTake {
-            account: Pool::Account(account.name.clone()),
-            request,
-            attempt,
-            limit: account.concurrency,
-            buckets: needs.buckets,
-            newcomer,
-            ttl: self.lease_ttl,
-        }
-    }
-
-    /// When a lease that is granted or renewed now ends.
-    pub fn lease_end_ms(&self) -> i64 {
-        let ttl = i64::try_from(self.lease_ttl.as_millis()).unwrap_or(i64::MAX);
-        self.clock.now_ms().saturating_add(ttl)
+        refusal
     }
 }

@@ -3,7 +3,7 @@
 use switchboard_common::{error::Failure, ids::RequestId};
 use switchboard_proto::{
     common::v1::{Dialect, Limits},
-    scheduler::v1::AcquireRequest,
+    scheduler::v1::{AcquireRequest, Demand},
 };
 use switchboard_state::admission::{AccountTake, Pool, TenantTake};
 
@@ -48,24 +48,8 @@ impl<'a> Call<'a> {
             None if demand.group.is_empty() => Membership::All,
             None => Membership::Unknown(&demand.group),
         };
-        let tokens = asked.estimated_tokens;
-        let mut own = Needs::default();
-        for (level, id, limits) in [
-            (Level::Tenant, "", &demand.tenant_limits),
-            (Level::User, demand.user.as_str(), &demand.user_limits),
-            (Level::Key, demand.key_id.as_str(), &demand.key_limits),
-            (Level::Group, demand.group.as_str(), &demand.group_limits),
-        ] {
-            if let Some(limits) = limits {
-                own.add(level, id, &ceilings(limits), tokens);
-            }
-        }
-        if let Some(limits) = &demand.group_user_limits {
-            let id = group_user(&demand.group, &demand.user, &demand.key_id);
-            own.add(Level::GroupUser, &id, &ceilings(limits), tokens);
-        }
-        let mut of_model = Needs::default();
-        of_model.add(Level::Model, "", &model.limits, tokens);
+        let own = own_needs(demand, asked.estimated_tokens);
+        let of_model = model_needs(model, asked.estimated_tokens);
         Ok(Self {
             core,
             asked,
@@ -99,6 +83,33 @@ impl<'a> Call<'a> {
             model_labels: of_model.labels,
         })
     }
+}
+
+/// What a caller's own limits ask of a request.
+pub fn own_needs(demand: &Demand, tokens: u64) -> Needs {
+    let mut own = Needs::default();
+    for (level, id, limits) in [
+        (Level::Tenant, "", &demand.tenant_limits),
+        (Level::User, demand.user.as_str(), &demand.user_limits),
+        (Level::Key, demand.key_id.as_str(), &demand.key_limits),
+        (Level::Group, demand.group.as_str(), &demand.group_limits),
+    ] {
+        if let Some(limits) = limits {
+            own.add(level, id, &ceilings(limits), tokens);
+        }
+    }
+    if let Some(limits) = &demand.group_user_limits {
+        let id = group_user(&demand.group, &demand.user, &demand.key_id);
+        own.add(Level::GroupUser, &id, &ceilings(limits), tokens);
+    }
+    own
+}
+
+/// What a model's limits ask of a request.
+pub fn model_needs(model: &Model, tokens: u64) -> Needs {
+    let mut needs = Needs::default();
+    needs.add(Level::Model, "", &model.limits, tokens);
+    needs
 }
 
 fn ceilings(limits: &Limits) -> Ceilings {
