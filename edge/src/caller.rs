@@ -39,6 +39,23 @@ fn in_query(uri: &Uri) -> Option<String> {
     key.map(|(_, key)| key)
 }
 
+/// The query without the caller's key: it goes no further than this process.
+pub(crate) fn query(uri: &Uri) -> String {
+    let pairs = uri.query().unwrap_or("").split('&');
+    let kept: Vec<&str> = pairs
+        .filter(|pair| !pair.is_empty() && !matches!(pair.split('=').next(), Some("key")))
+        .take(64)
+        .collect();
+    kept.join("&")
+}
+
+/// The declared type of the body.
+pub(crate) fn content_type(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE);
+    let text = value.and_then(|value| value.to_str().ok());
+    text.unwrap_or("").to_owned()
+}
+
 /// The caller's address: the connection's, or what a trusted proxy says of it.
 pub(crate) fn peer(connection: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));

@@ -1,4 +1,4 @@
-//! Why the edge cannot start, and how failures look to callers of OpenAI's dialects (ERR-1, ERR-2).
+//! Why the edge cannot start, and how failures look to callers, each in its own dialect's form (ERR-1, ERR-2).
 
 use axum::{
     body::Body,
@@ -9,7 +9,8 @@ use switchboard_common::{
     error::{Failure, ReasonExt as _},
     rate_limit::is_limit_header,
 };
-use switchboard_dialects::error::{render_openai, render_openai_event};
+use switchboard_dialects::error::{Saying, Shape};
+use switchboard_proto::{common::v1::Dialect, inference::v1::StreamProgress};
 
 /// Why the edge cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -19,15 +20,29 @@ pub enum Error {
     Listen(#[from] std::io::Error),
 }
 
-/// A failure as an HTTP answer. The request id is put on by the caller.
-pub(crate) fn respond(failure: &Failure) -> Response<Body> {
+/// The form of errors in a dialect.
+pub(crate) const fn shape(dialect: Dialect) -> Shape {
+    match dialect {
+        Dialect::AnthropicMessages => Shape::Anthropic,
+        Dialect::GeminiGenerate => Shape::Gemini,
+        _ => Shape::OpenAi,
+    }
+}
+
+fn saying<'a>(failure: &'a Failure, request_id: &'a str) -> Saying<'a> {
+    Saying {
+        code: failure.reason.wire_code(),
+        status: failure.reason.http_status(),
+        message: &failure.message,
+        param: failure.param.as_deref(),
+        request_id: Some(request_id),
+    }
+}
+
+/// A failure as an HTTP answer. The header with the request id is put on by the caller.
+pub(crate) fn respond(failure: &Failure, shape: Shape, request_id: &str) -> Response<Body> {
     let status = failure.reason.http_status();
-    let body = render_openai(
-        failure.reason.wire_code(),
-        status,
-        &failure.message,
-        failure.param.as_deref(),
-    );
+    let body = shape.body(&saying(failure, request_id));
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = axum::http::StatusCode::from_u16(status)
         .unwrap_or(axum::http::StatusCode::INTERNAL_SERVER_ERROR);
@@ -56,13 +71,37 @@ pub(crate) fn respond(failure: &Failure) -> Response<Body> {
     response
 }
 
-/// A failure as the last event of a stream whose head went out.
-pub(crate) fn event(failure: &Failure) -> Bytes {
-    render_openai_event(
-        failure.reason.wire_code(),
-        failure.reason.http_status(),
-        &failure.message,
-    )
+/// Tells failures inside an answer that has begun.
+#[derive(Debug)]
+pub(crate) struct Teller {
+    dialect: Dialect,
+    request_id: String,
+    /// Where the stream stands, in dialects whose failure has to say so.
+    progress: StreamProgress,
+}
+
+impl Teller {
+    pub(crate) fn new(dialect: Dialect, request_id: &str) -> Self {
+        Self {
+            dialect,
+            request_id: request_id.to_owned(),
+            progress: StreamProgress::default(),
+        }
+    }
+
+    /// The stream has come further. What never changes is told once.
+    pub(crate) fn advance(&mut self, progress: StreamProgress) {
+        if progress.response_id.is_empty() {
+            self.progress.next_sequence = progress.next_sequence;
+        } else {
+            self.progress = progress;
+        }
+    }
+
+    /// A failure as the last event of a stream whose head went out.
+    pub(crate) fn event(&self, failure: &Failure) -> Bytes {
+        shape(self.dialect).event(&saying(failure, &self.request_id))
+    }
 }
 
 #[cfg(test)]
@@ -79,7 +118,7 @@ mod tests {
             .header("x-ratelimit-broken", "a\r\nb")
             .header("set-cookie", "a=b")
             .header("content-type", "text/html");
-        let response = respond(&failure);
+        let response = respond(&failure, Shape::OpenAi, "r");
         assert_eq!(response.status(), 429);
         let of = |name| response.headers().get(name).map(HeaderValue::as_bytes);
         assert_eq!(of("x-ratelimit-remaining-requests"), Some(&b"0"[..]));

@@ -16,11 +16,14 @@ use switchboard_common::error::Failure;
 use switchboard_proto::inference::v1::{RelayResponse, ResponseHead};
 use tonic::Streaming;
 
-use crate::{error, observed::InFlight, relay::Begun};
+use crate::{error::Teller, observed::InFlight, relay::Begun};
 
 /// Turns a begun answer into an HTTP one.
-pub(crate) fn respond(begun: Begun, in_flight: InFlight) -> Response<Body> {
+pub(crate) fn respond(begun: Begun, mut teller: Teller, in_flight: InFlight) -> Response<Body> {
     let Begun { first, rest } = begun;
+    if let Some(progress) = first.progress {
+        teller.advance(progress);
+    }
     let head = first.head.unwrap_or_default();
     // A stream has no length, however short it is: clients and proxies read it as one only then.
     let body = if first.end && !head.event_stream {
@@ -31,6 +34,7 @@ pub(crate) fn respond(begun: Begun, in_flight: InFlight) -> Response<Body> {
             rest,
             event_stream: head.event_stream,
             ended: first.end,
+            teller,
             _in_flight: in_flight,
         })
     };
@@ -65,6 +69,7 @@ struct Relayed {
     rest: Streaming<RelayResponse>,
     event_stream: bool,
     ended: bool,
+    teller: Teller,
     _in_flight: InFlight,
 }
 
@@ -88,6 +93,9 @@ impl http_body::Body for Relayed {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(Ok(message))) => {
                     this.ended = message.end;
+                    if let Some(progress) = message.progress {
+                        this.teller.advance(progress);
+                    }
                     if !message.frame.is_empty() {
                         return Poll::Ready(Some(Ok(Frame::data(message.frame))));
                     }
@@ -105,7 +113,7 @@ impl http_body::Body for Relayed {
             };
             this.ended = true;
             return Poll::Ready(Some(if this.event_stream {
-                Ok(Frame::data(error::event(&failure)))
+                Ok(Frame::data(this.teller.event(&failure)))
             } else {
                 // The status went out: only a broken connection can say that the body is not whole.
                 Err(std::io::Error::other("the answer was cut off"))

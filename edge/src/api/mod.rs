@@ -18,9 +18,9 @@ use switchboard_common::{
     grpc::continue_trace,
     ids::RequestId,
 };
-use switchboard_dialects::headers::passes_to_upstream;
+use switchboard_dialects::{error::Shape, headers::passes_to_upstream};
 use switchboard_proto::{
-    common::v1::Dialect,
+    common::v1::{self as proto, Dialect},
     inference::v1::{Header, RelayHead},
 };
 use tracing::Instrument as _;
@@ -52,6 +52,8 @@ pub(crate) struct Endpoint {
     /// Bounded metric label.
     pub(crate) route: &'static str,
     pub(crate) dialect: Dialect,
+    /// What is asked of the dialect.
+    pub(crate) what: proto::Endpoint,
     /// Whether a body is expected.
     pub(crate) has_body: bool,
 }
@@ -87,7 +89,7 @@ pub(crate) async fn serve(
     let mut response = relay(edge, endpoint, resource, request, arrived_us, &id)
         .instrument(span.clone())
         .await
-        .unwrap_or_else(|failure| error::respond(&failure));
+        .unwrap_or_else(|failure| error::respond(&failure, error::shape(endpoint.dialect), &id));
     span.record("http.response.status_code", response.status().as_u16());
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-request-id", id);
@@ -144,9 +146,13 @@ async fn relay(
         tags: caller::tags(&parts.headers),
         hops: caller::hops(&parts.headers),
         arrived_us,
+        endpoint: endpoint.what.into(),
+        content_type: caller::content_type(&parts.headers),
+        query: caller::query(&parts.uri),
     };
     let begun = edge.forwarders.relay(head, body).await?;
-    Ok(response::respond(begun, in_flight))
+    let teller = error::Teller::new(endpoint.dialect, id);
+    Ok(response::respond(begun, teller, in_flight))
 }
 
 /// A path that is none of ours.
@@ -177,8 +183,8 @@ pub(crate) fn wrong_method(edge: &Edge, allowed: &'static str) -> Response<Body>
 
 /// A refusal that reaches no forwarder, with an id of its own.
 pub(crate) fn refuse(edge: &Edge, failure: &Failure) -> Response<Body> {
-    let mut response = error::respond(failure);
     let id = RequestId::generate(edge.clock.now_ms()).to_string();
+    let mut response = error::respond(failure, Shape::OpenAi, &id);
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-request-id", id);
     }

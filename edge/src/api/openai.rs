@@ -7,28 +7,32 @@ use axum::{
     routing::any,
 };
 use switchboard_common::error::{Failure, Reason};
-use switchboard_proto::common::v1::Dialect;
+use switchboard_proto::common::v1::{self as proto, Dialect};
 
 use super::{Edge, Endpoint, refuse, serve, wrong_method};
 
 const CHAT: Endpoint = Endpoint {
     route: "/v1/chat/completions",
     dialect: Dialect::OpenaiChat,
+    what: proto::Endpoint::Unspecified,
     has_body: true,
 };
 const EMBEDDINGS: Endpoint = Endpoint {
     route: "/v1/embeddings",
     dialect: Dialect::OpenaiEmbeddings,
+    what: proto::Endpoint::Unspecified,
     has_body: true,
 };
 const MODELS: Endpoint = Endpoint {
     route: "/v1/models",
     dialect: Dialect::OpenaiModels,
+    what: proto::Endpoint::Unspecified,
     has_body: false,
 };
 const MODEL: Endpoint = Endpoint {
     route: "/v1/models/{model}",
     dialect: Dialect::OpenaiModels,
+    what: proto::Endpoint::Unspecified,
     has_body: false,
 };
 

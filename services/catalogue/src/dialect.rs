@@ -19,6 +19,32 @@ words! {
     }
 }
 
+/// What is asked of a dialect; most have one call only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// The dialect's own: an answer is made.
+    Create,
+    /// The same, streamed, where that has an address of its own (Gemini).
+    Stream,
+    /// Counting the tokens of a request.
+    CountTokens,
+    /// Text to audio.
+    Speech,
+    /// Audio to text.
+    Transcription,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Create,
+        Self::Stream,
+        Self::CountTokens,
+        Self::Speech,
+        Self::Transcription,
+    ];
+}
+
 impl Dialect {
     /// Whether a caller of this dialect can in principle be served by an upstream of the other: the same dialect, or both of
     /// the set that DIAL-1 translates within.

@@ -40,7 +40,7 @@ pub use accounts::{
 pub use amount::{Amount, MAX_AMOUNT, Multiplier, NANOS_PER_USD, Percent};
 pub use catalogue::{Catalogue, Parsed, parse};
 pub use diagnostic::{Diagnostic, MAX_DIAGNOSTICS};
-pub use dialect::Dialect;
+pub use dialect::{Dialect, Operation};
 pub use diff::{Change, ChangeKind, FieldChange, Section, diff};
 pub use duration::Duration;
 pub use effective::{EffectiveModel, EffectiveTimeouts};
@@ -56,6 +56,7 @@ pub use reference::{Row, reference};
 pub use scalar::{Cidr, Date, Range, SecretRef};
 pub use tenants::{Abandoned, App, Hold, Key, Role, Route, Tenant, User, WithoutBilling};
 pub use tree::{MAX_BYTES, MAX_DEPTH, MAX_NODES};
+pub use url::fill;
 
 /// A small catalogue with comments, to begin with.
 pub const SAMPLE: &str = include_str!("../catalogue.sample.yaml");

@@ -1,7 +1,7 @@
 //! Upstream addresses: the normal form of `base_url`, and the address of a call (CASES D7).
 
 use crate::accounts::{Account, Provider};
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, Operation};
 
 /// Paths that people copy together with the host; they say nothing about the base.
 const CALLS: [&str; 9] = [
@@ -121,29 +121,52 @@ impl Account {
         }
     }
 
-    /// The final address of a call in a dialect; `model` and `stream` matter where they stand in the path (Gemini).
-    /// `None` if the account has no valid `base_url`, which validation refuses.
-    pub fn url_for(&self, dialect: Dialect, model: &str, stream: bool) -> Option<String> {
+    /// The address of a call in a dialect, with `{model}` where the upstream's name of the model stands in it ([`fill`] puts it
+    /// there). `None` if the account has no valid `base_url`, which validation refuses, or the dialect has no such call.
+    pub fn address(&self, dialect: Dialect, operation: Operation) -> Option<String> {
         let base = BaseUrl::read(self.base_url()?).ok()?;
-        Some(match dialect {
-            Dialect::OpenaiChat => base.call("/v1", "/chat/completions"),
-            Dialect::OpenaiResponses => base.call("/v1", "/responses"),
-            Dialect::OpenaiEmbeddings => base.call("/v1", "/embeddings"),
-            Dialect::OpenaiCompletions => base.call("/v1", "/completions"),
-            Dialect::OpenaiImages => base.call("/v1", "/images/generations"),
-            Dialect::OpenaiAudio => base.call("/v1", "/audio/speech"),
-            Dialect::OpenaiModerations => base.call("/v1", "/moderations"),
-            Dialect::Rerank => base.call("/v1", "/rerank"),
-            Dialect::AnthropicMessages => base.call("/v1", "/messages"),
-            Dialect::GeminiGenerate if stream => base.call(
-                "/v1beta",
-                &format!("/models/{}:streamGenerateContent?alt=sse", in_path(model)),
-            ),
-            Dialect::GeminiGenerate => base.call(
-                "/v1beta",
-                &format!("/models/{}:generateContent", in_path(model)),
-            ),
-        })
+        let (version, path) = match (dialect, operation) {
+            (Dialect::OpenaiChat, Operation::Create) => ("/v1", "/chat/completions"),
+            (Dialect::OpenaiResponses, Operation::Create) => ("/v1", "/responses"),
+            (Dialect::OpenaiEmbeddings, Operation::Create) => ("/v1", "/embeddings"),
+            (Dialect::OpenaiCompletions, Operation::Create) => ("/v1", "/completions"),
+            (Dialect::OpenaiImages, Operation::Create) => ("/v1", "/images/generations"),
+            (Dialect::OpenaiAudio, Operation::Create | Operation::Speech) => {
+                ("/v1", "/audio/speech")
+            }
+            (Dialect::OpenaiAudio, Operation::Transcription) => ("/v1", "/audio/transcriptions"),
+            (Dialect::OpenaiModerations, Operation::Create) => ("/v1", "/moderations"),
+            (Dialect::Rerank, Operation::Create) => ("/v1", "/rerank"),
+            (Dialect::AnthropicMessages, Operation::Create) => ("/v1", "/messages"),
+            (Dialect::AnthropicMessages, Operation::CountTokens) => {
+                ("/v1", "/messages/count_tokens")
+            }
+            (Dialect::GeminiGenerate, Operation::Create) => {
+                ("/v1beta", "/models/{model}:generateContent")
+            }
+            (Dialect::GeminiGenerate, Operation::Stream) => {
+                ("/v1beta", "/models/{model}:streamGenerateContent?alt=sse")
+            }
+            (Dialect::GeminiGenerate, Operation::CountTokens) => {
+                ("/v1beta", "/models/{model}:countTokens")
+            }
+            _ => return None,
+        };
+        Some(base.call(version, path))
+    }
+
+    /// The final address of a call.
+    pub fn url_for(&self, dialect: Dialect, operation: Operation, model: &str) -> Option<String> {
+        Some(fill(&self.address(dialect, operation)?, model))
+    }
+}
+
+/// An [`Account::address`] with the model's name in its place.
+pub fn fill(address: &str, model: &str) -> String {
+    if address.contains("{model}") {
+        address.replace("{model}", &in_path(model))
+    } else {
+        address.to_owned()
     }
 }
 
@@ -187,7 +210,7 @@ mod tests {
             ),
         ] {
             let account = account("openai_compatible", base);
-            let url = |dialect| account.url_for(dialect, "m", false).unwrap();
+            let url = |dialect| account.url_for(dialect, Operation::Create, "m").unwrap();
             assert_eq!(
                 url(Dialect::OpenaiChat),
                 format!("{root}/chat/completions"),
@@ -211,12 +234,14 @@ mod tests {
         let account = account("gemini", "https://host/");
         assert_eq!(
             account
-                .url_for(Dialect::GeminiGenerate, "gemini/2 x", false)
+                .url_for(Dialect::GeminiGenerate, Operation::Create, "gemini/2 x")
                 .unwrap(),
             "https://host/v1beta/models/gemini%2F2%20x:generateContent"
         );
         assert_eq!(
-            account.url_for(Dialect::GeminiGenerate, "g", true).unwrap(),
+            account
+                .url_for(Dialect::GeminiGenerate, Operation::Stream, "g")
+                .unwrap(),
             "https://host/v1beta/models/g:streamGenerateContent?alt=sse"
         );
     }

@@ -1,9 +1,10 @@
 //! Dialect `openai.chat`: POST /v1/chat/completions (PROTOCOLS §3).
 //!
-//! [`ChatRequest`] looks into a request and patches it for an upstream of the same dialect; [`ChatStream`] carries a
-//! streamed answer, [`ChatAnswer`] a whole one. None of them re-serialises what it passes on.
+//! [`ChatRequest`] looks into a request and patches it for an upstream of the same dialect; its stream carries a streamed
+//! answer, [`ChatAnswer`] is a whole one. None of them re-serialises what it passes on.
 
 mod answer;
+mod asked;
 mod chunk;
 mod edits;
 mod patch;
@@ -12,8 +13,7 @@ mod request;
 mod stream;
 mod template;
 
-pub use answer::{ChatAnswer, answer_as_stream};
+pub use answer::ChatAnswer;
 pub use patch::Patch;
 pub(crate) use patch::quote;
 pub use request::ChatRequest;
-pub use stream::{ChatStream, StreamOptions};

@@ -1,6 +1,7 @@
 //! Dialect `openai.embeddings`: POST /v1/embeddings (PROTOCOLS §9, CASES D10).
 
 mod answer;
+mod asked;
 mod request;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! [`Class`], which alone decides on retry and blame (SPEC FWD-4, FWD-5, SCHED-9, SCHED-11). Status and code decide, never
 //! the message; the one exception is a context that is too long, for which many upstreams have nothing but words.
 //!
-//! Writing: [`render_openai`] and [`render_openai_event`] give an error of ours in the form of SPEC ERR-1.
+//! Writing: a [`Shape`] gives an error of ours in the form of SPEC ERR-1 and of the caller's dialect.
 //!
 //! Upstream messages are bounded here but are not secrets-free: only errors of class "the request's own fault" may be
 //! shown to a caller ([`UpstreamError::for_caller`] sees to it).
@@ -12,6 +12,7 @@
 mod classify;
 mod delay;
 mod render;
+mod shape;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +20,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use render::{error_type, render_openai, render_openai_event};
+pub use render::error_type;
+pub use shape::{Saying, Shape};
 
 /// Longest message, code or type of an upstream that is kept, in bytes.
 pub const MAX_FIELD: usize = 2048;
@@ -150,19 +152,40 @@ pub struct UpstreamError {
     pub retry_after: Option<Duration>,
     /// The upstream's `x-should-retry`.
     pub should_retry: Option<bool>,
-    /// The upstream's body, when it is an error object in OpenAI's form of at most [`MAX_BODY`] bytes.
-    pub body: Option<Bytes>,
+    /// The upstream's body, when it is an error object in a vendor's form of at most [`MAX_BODY`] bytes.
+    pub body: Option<(Shape, Bytes)>,
 }
 
-/// An error as the caller of an OpenAI dialect gets it.
+/// An upstream's error as its caller gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
     /// HTTP status.
     pub status: u16,
     /// Wire code of SPEC ERR-1, for rows and metrics.
     pub code: &'static str,
-    /// JSON body.
-    pub body: Bytes,
+    /// What it says.
+    pub message: String,
+    /// The field at fault.
+    pub param: Option<String>,
+    /// The upstream's own body, where it is in the caller's form already.
+    pub as_it_is: Option<Bytes>,
+}
+
+impl Rendered {
+    /// The JSON body in the caller's form.
+    #[must_use]
+    pub fn body(&self, shape: Shape, request_id: &str) -> Bytes {
+        if let Some(body) = &self.as_it_is {
+            return body.clone();
+        }
+        shape.body(&Saying {
+            code: self.code,
+            status: self.status,
+            message: &self.message,
+            param: self.param.as_deref(),
+            request_id: Some(request_id),
+        })
+    }
 }
 
 impl UpstreamError {
@@ -182,11 +205,11 @@ impl UpstreamError {
         }
     }
 
-    /// The answer for the caller when the request itself is at fault (SPEC FWD-4: returned as it is): the upstream's
-    /// status and, where it is an error object in OpenAI's form, its body; a context that is too long always as 400
-    /// `context_length_exceeded`. `None` for faults that are not the caller's: their words stay inside.
+    /// The answer for a caller whose dialect has errors of this `shape`, when the request itself is at fault (SPEC FWD-4: returned as it
+    /// is): the upstream's status and, where it is an error object in that form, its body; a context that is too long always as
+    /// 400 `context_length_exceeded`. `None` for faults that are not the caller's: their words stay inside.
     #[must_use]
-    pub fn for_caller(&self) -> Option<Rendered> {
+    pub fn for_caller(&self, shape: Shape) -> Option<Rendered> {
         if self.class.retryable() {
             return None;
         }
@@ -203,21 +226,24 @@ impl UpstreamError {
             (Class::Request, 413) => "body_too_large",
             _ => code,
         };
-        let as_it_is = self.body.as_ref().filter(|_| {
-            self.class != Class::ContextLength
-                || (self.status == Some(400)
-                    && self.code.as_deref() == Some("context_length_exceeded"))
-        });
-        let body = as_it_is.cloned().unwrap_or_else(|| {
-            let message = self.message.as_deref();
-            render_openai(
-                code,
-                status,
-                message.unwrap_or("the upstream refused the request"),
-                self.param.as_deref(),
-            )
-        });
-        Some(Rendered { status, code, body })
+        let told = self.class != Class::ContextLength
+            || (self.status == Some(400)
+                && (shape != Shape::OpenAi
+                    || self.code.as_deref() == Some("context_length_exceeded")));
+        let as_it_is = self
+            .body
+            .as_ref()
+            .filter(|(said, _)| told && *said == shape);
+        let message = self.message.as_deref();
+        Some(Rendered {
+            status,
+            code,
+            message: message
+                .unwrap_or("the upstream refused the request")
+                .to_owned(),
+            param: self.param.clone(),
+            as_it_is: as_it_is.map(|(_, body)| body.clone()),
+        })
     }
 }
 

@@ -4,12 +4,15 @@
 //! change is passed on as the bytes that came (SPEC FWD-1): requests and answers are never re-serialised, only patched
 //! at byte ranges that [`json`] finds in one validating pass.
 //!
-//! A dialect is a folder ([`chat`], [`embeddings`]) with its request, its answer and its stream; what they share
-//! ([`sse`], [`json`], [`usage`], [`error`], [`headers`]) lies beside them and knows none of them.
+//! A dialect is a folder ([`chat`], [`embeddings`]) with its request, its answer and its stream, behind
+//! [`DialectRequest`] and [`AnswerStream`]; what they share ([`sse`], [`json`], [`usage`], [`error`], [`headers`], the carrier) lies
+//! beside them and knows none of them.
 //!
 //! This crate does not choose accounts, does not count tokens, does not price anything and does not know SPEC ERR-1's
 //! closed code set: it takes and gives wire codes as strings.
+mod carry;
 pub mod chat;
+mod dialect;
 pub mod embeddings;
 pub mod error;
 pub mod headers;
@@ -19,6 +22,8 @@ pub mod sse;
 mod text;
 pub mod usage;
 
+pub use carry::{AnswerStream, Progress, RawStream, StreamOptions};
+pub use dialect::{Change, DialectRequest, Form, Needs, ReadOptions, WholeAnswer};
 pub use error::{Class, UpstreamError};
 pub use request::RequestError;
 pub use text::TextBuffer;

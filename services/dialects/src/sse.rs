@@ -12,6 +12,7 @@
 //! Invariants: the same events come out however the bytes were split; at most `max_event` bytes are kept; data is
 //! handed out only when it is valid UTF-8. This module does not know what the data means.
 
+mod codec;
 mod decoder;
 mod objects;
 mod outbox;
@@ -19,6 +20,7 @@ mod outbox;
 mod tests;
 mod writer;
 
+pub use codec::Codec;
 pub use decoder::{Decoder, Event, Frame, SseError};
 pub use objects::{Framing, ObjectSplitter};
 pub use outbox::Outbox;

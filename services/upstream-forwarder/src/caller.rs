@@ -16,7 +16,7 @@ use std::{
 
 use bytes::Bytes;
 use switchboard_common::error::Failure;
-use switchboard_proto::inference::v1::{RelayResponse, ResponseHead};
+use switchboard_proto::inference::v1::{RelayResponse, ResponseHead, StreamProgress};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::pipe::{Stop, Stopper, Writer};
@@ -211,11 +211,11 @@ impl Caller {
         stream.due = Some(now + stream.every);
         let keep_alive = stream.keep_alive;
         if room {
-            self.push(Bytes::from_static(keep_alive), false);
+            self.push(Bytes::from_static(keep_alive), false, None);
         }
     }
 
-    fn push(&mut self, frame: Bytes, end: bool) {
+    fn push(&mut self, frame: Bytes, end: bool, progress: Option<StreamProgress>) {
         let head = self.stream.as_mut().and_then(|stream| stream.head.take());
         self.opened |= head.is_some();
         self.pipe.push(RelayResponse {
@@ -223,6 +223,7 @@ impl Caller {
             head,
             frame,
             end,
+            progress,
         });
     }
 
@@ -230,9 +231,14 @@ impl Caller {
     ///
     /// # Errors
     /// Why not to go on.
-    pub(crate) async fn pass(&mut self, frame: Bytes, end: bool) -> Result<(), Stop> {
+    pub(crate) async fn pass(
+        &mut self,
+        frame: Bytes,
+        end: bool,
+        progress: Option<StreamProgress>,
+    ) -> Result<(), Stop> {
         self.room().await?;
-        self.push(frame, end);
+        self.push(frame, end, progress);
         if let Some(stream) = &mut self.stream {
             // The head is out: from now on silence is bridged, also where it may not go out early.
             stream.due = Some(Instant::now() + stream.every);
@@ -251,6 +257,7 @@ impl Caller {
             head: Some(head),
             frame: body,
             end: true,
+            progress: None,
         });
         self.pipe.close(None);
     }
@@ -364,10 +371,10 @@ mod tests {
         let (mut caller, _reader, _) = caller(900);
         let start = Instant::now();
         caller
-            .pass(Bytes::from_static(b"0123456789"), false)
+            .pass(Bytes::from_static(b"0123456789"), false, None)
             .await
             .unwrap();
-        let stop = caller.pass(Bytes::from_static(b"x"), false).await;
+        let stop = caller.pass(Bytes::from_static(b"x"), false, None).await;
         assert_eq!(stop, Err(Stop::Left));
         assert_eq!(start.elapsed(), secs(60));
         assert_eq!(caller.waited(), secs(60));
@@ -377,12 +384,15 @@ mod tests {
     async fn a_caller_that_leaves_ends_what_is_waited_for() {
         let (mut caller, reader, buffers) = caller(900);
         caller
-            .pass(Bytes::from_static(b"0123456789"), false)
+            .pass(Bytes::from_static(b"0123456789"), false, None)
             .await
             .unwrap();
         drop(reader);
         assert_eq!(caller.attend(pending::<()>()).await, Err(Stop::Left));
-        assert_eq!(caller.pass(Bytes::new(), false).await, Err(Stop::Left));
+        assert_eq!(
+            caller.pass(Bytes::new(), false, None).await,
+            Err(Stop::Left)
+        );
         assert_eq!(buffers.used(), 0);
     }
 }

@@ -6,8 +6,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::chunk::{Chunk, member};
 use super::edits::{PublicName, put_line};
+use crate::carry::Event;
 use crate::json::Kind;
-use crate::sse::{Decoder, Frame};
 
 /// A usage chunk that waits for the end of the stream.
 #[derive(Debug)]
@@ -19,23 +19,18 @@ pub(super) struct Pending {
 
 impl Pending {
     /// The one usage chunk that the caller gets: this chunk, with no choices.
-    pub(super) fn of(
-        chunk: &Chunk,
-        data: &str,
-        frame: &Frame,
-        decoder: &Decoder,
-        model: Option<&PublicName>,
-    ) -> Self {
+    pub(super) fn of(chunk: &Chunk, event: &Event<'_>, model: Option<&PublicName>) -> Self {
+        let data = event.data;
         let empty = chunk.choices.is_some_and(|c| c.kind == Kind::Array) && chunk.choice_count == 0;
         let renamed = model.and_then(|name| {
             let value = member(data, "model")?;
             name.differs(value, data)
                 .then_some((value.span, &*name.quoted))
         });
-        if empty && renamed.is_none() && frame.canonical && decoder.name(frame).is_none() {
+        if empty && renamed.is_none() && event.canonical && event.name.is_none() {
             return Self {
-                event: decoder.block().slice(frame.span.clone()),
-                range: Some(frame.span.clone()),
+                event: event.block.slice(event.span.clone()),
+                range: Some(event.span.clone()),
             };
         }
         let mut edits = Vec::new();

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::{Class, MAX_BODY, UpstreamError, bounded, delay};
+use super::{Class, MAX_BODY, Shape, UpstreamError, bounded, delay};
 use crate::json::{Cursor, JsonError, Kind, Value, whole_number};
 use crate::usage::key_is;
 
@@ -104,8 +104,12 @@ struct Said {
     code: Option<String>,
     param: Option<String>,
     status: Option<u16>,
-    /// It has the shape that OpenAI's SDKs understand: an object with a string `message`.
+    /// It has a string `message`, as all vendors' SDKs demand.
     proper: bool,
+    /// The whole says `"type":"error"`.
+    typed: bool,
+    /// It has a `status` in words.
+    worded: bool,
 }
 
 impl UpstreamError {
@@ -123,7 +127,10 @@ impl UpstreamError {
             Some(b"false") => Some(false),
             _ => None,
         };
-        error.body = (error.body.is_some() && body.len() <= MAX_BODY).then(|| body.clone());
+        error.body = error
+            .body
+            .filter(|_| body.len() <= MAX_BODY)
+            .map(|(shape, _)| (shape, body.clone()));
         error
     }
 
@@ -151,9 +158,12 @@ impl UpstreamError {
         if said.read_error(body, error).is_err() {
             said = Said::default();
         }
+        said.typed = body.contains(r#""type":"error""#);
         let mut error = said.classified(None);
-        error.body = (error.body.is_some() && body.len() <= MAX_BODY)
-            .then(|| Bytes::copy_from_slice(body.as_bytes()));
+        error.body = error
+            .body
+            .filter(|_| body.len() <= MAX_BODY)
+            .map(|(shape, _)| (shape, Bytes::copy_from_slice(body.as_bytes())));
         Some(error)
     }
 
@@ -190,6 +200,7 @@ impl Said {
                     nested = true;
                     said.read_error(text, value).ok()?;
                 }
+                said.typed |= key_is(text, key, "type") && value.span.of(text) == "\"error\"";
             }
         }
         if !nested {
@@ -231,6 +242,7 @@ impl Said {
                 // Google's compatible endpoints put a word here, others the number
                 "status" | "status_code" => {
                     self.status = number().and_then(as_status).or(self.status);
+                    self.worded |= value.kind == Kind::String;
                     self.kind = self.kind.take().or_else(word);
                 }
                 // Azure nests the policy's own code
@@ -302,13 +314,23 @@ impl Said {
         UpstreamError {
             class,
             status,
-            body: self.proper.then(Bytes::new),
+            body: self.proper.then(|| (self.shape(), Bytes::new())),
             code: self.code,
             kind: self.kind,
             message: self.message,
             param: self.param,
             retry_after: None,
             should_retry: None,
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        if self.typed {
+            Shape::Anthropic
+        } else if self.worded {
+            Shape::Gemini
+        } else {
+            Shape::OpenAi
         }
     }
 

@@ -64,7 +64,7 @@ fn the_status_decides() {
         );
         assert_eq!(error.class.wire().0, wire, "{status}");
         assert!(
-            error.class.retryable() && error.for_caller().is_none(),
+            error.class.retryable() && error.for_caller(Shape::OpenAi).is_none(),
             "{status}"
         );
     }
@@ -76,8 +76,11 @@ fn the_callers_own_mistakes_go_back_as_they_are() {
         let body = openai("x");
         let error = http(status, &body);
         assert_eq!(error.class.blame(), Blame::Request, "{status}");
-        let shown = error.for_caller().unwrap();
-        assert_eq!((shown.status, &*shown.body), (status, body.as_bytes()));
+        let shown = error.for_caller(Shape::OpenAi).unwrap();
+        assert_eq!(
+            (shown.status, &*shown.body(Shape::OpenAi, "r")),
+            (status, body.as_bytes())
+        );
     }
 }
 
@@ -91,8 +94,9 @@ fn a_body_that_is_no_error_object_is_wrapped() {
         r#"{"error":"bad field"}"#,
         r#"{"error":{"m":1}}"#,
     ] {
-        let shown = http(422, body).for_caller().unwrap();
-        let json: serde_json::Value = serde_json::from_slice(&shown.body).unwrap();
+        let shown = http(422, body).for_caller(Shape::OpenAi).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_slice(&shown.body(Shape::OpenAi, "r")).unwrap();
         assert_eq!(json["error"]["type"], "invalid_request_error", "{body}");
         assert_eq!(json["error"]["code"], "invalid_request", "{body}");
         assert!(json["error"]["message"].is_string(), "{body}");
@@ -129,7 +133,7 @@ fn a_refused_content_is_not_a_refused_account() {
     let azure = r#"{"error":{"message":"filtered","code":"content_filter","innererror":{"code":"ResponsibleAIPolicyViolation"}}}"#;
     let error = http(400, azure);
     assert_eq!(error.class, Class::ContentPolicy);
-    assert_eq!(error.for_caller().unwrap().status, 400);
+    assert_eq!(error.for_caller(Shape::OpenAi).unwrap().status, 400);
 }
 
 #[test]
@@ -149,8 +153,9 @@ fn a_context_that_is_too_long_is_known_by_its_words() {
                     .to_string();
             let error = http(status, &body);
             assert_eq!(error.class, Class::ContextLength, "{message}");
-            let shown = error.for_caller().unwrap();
-            let json: serde_json::Value = serde_json::from_slice(&shown.body).unwrap();
+            let shown = error.for_caller(Shape::OpenAi).unwrap();
+            let json: serde_json::Value =
+                serde_json::from_slice(&shown.body(Shape::OpenAi, "r")).unwrap();
             assert_eq!((shown.status, shown.code), (400, "context_length_exceeded"));
             assert_eq!(json["error"]["code"], "context_length_exceeded");
             assert_eq!(json["error"]["type"], "invalid_request_error");
@@ -165,7 +170,10 @@ fn a_context_that_is_too_long_is_known_by_its_words() {
     }
     let proper = openai("context_length_exceeded");
     assert_eq!(
-        http(400, &proper).for_caller().unwrap().body,
+        http(400, &proper)
+            .for_caller(Shape::OpenAi)
+            .unwrap()
+            .body(Shape::OpenAi, "r"),
         proper.as_bytes()
     );
     assert_eq!(
@@ -268,16 +276,67 @@ fn delays_are_read_in_every_form() {
 }
 
 #[test]
-fn our_own_errors_have_openais_form() {
-    let body = render_openai("rate_limit_exceeded", 429, "slow \"down\"\n", Some("model"));
+fn our_own_errors_have_the_form_of_the_callers_vendor() {
+    let said = Saying {
+        code: "rate_limit_exceeded",
+        status: 429,
+        message: "slow \"down\"\n",
+        param: Some("model"),
+        request_id: Some("r"),
+    };
     assert_eq!(
-        &*body,
+        &*Shape::OpenAi.body(&said),
         br#"{"error":{"message":"slow \"down\"\n","type":"rate_limit_error","param":"model","code":"rate_limit_exceeded"}}"#
     );
     assert_eq!(
-        &*render_openai_event("upstream_failed", 502, "gone"),
+        &*Shape::Anthropic.body(&said),
+        br#"{"type":"error","error":{"type":"rate_limit_error","message":"slow \"down\"\n","details":{"error_code":"rate_limit_exceeded"}},"request_id":"r"}"#
+    );
+    assert_eq!(
+        &*Shape::Gemini.body(&said),
+        br#"{"error":{"code":429,"message":"slow \"down\"\n","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"rate_limit_exceeded","domain":"switchboard"}]}}"#
+    );
+    let gone = Saying {
+        code: "upstream_failed",
+        status: 502,
+        message: "gone",
+        param: None,
+        request_id: None,
+    };
+    assert_eq!(
+        &*Shape::OpenAi.event(&gone),
         b"data: {\"error\":{\"message\":\"gone\",\"type\":\"server_error\",\"param\":null,\"code\":\"upstream_failed\"}}\n\n"
     );
+    assert_eq!(
+        &*Shape::Anthropic.event(&gone),
+        b"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"gone\",\"details\":{\"error_code\":\"upstream_failed\"}}}\n\n"
+    );
+}
+
+#[test]
+fn an_error_passes_as_it_is_only_to_callers_of_its_own_form() {
+    for (shape, body) in [
+        (Shape::OpenAi, openai("x")),
+        (
+            Shape::Anthropic,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"bad"}}"#
+                .to_owned(),
+        ),
+        (
+            Shape::Gemini,
+            r#"{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}"#.to_owned(),
+        ),
+    ] {
+        let error = http(400, &body);
+        for caller in [Shape::OpenAi, Shape::Anthropic, Shape::Gemini] {
+            let shown = error.for_caller(caller).unwrap();
+            assert_eq!(
+                shown.body(caller, "r") == body.as_bytes(),
+                caller == shape,
+                "{caller:?} {body}"
+            );
+        }
+    }
 }
 
 proptest! {
@@ -287,8 +346,8 @@ proptest! {
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", HeaderValue::from_str(&value).unwrap());
         let error = UpstreamError::from_http(status, &headers, &Bytes::from(body), SystemTime::UNIX_EPOCH);
-        if let Some(shown) = error.for_caller() {
-            prop_assert!(serde_json::from_slice::<serde_json::Value>(&shown.body).is_ok());
+        if let Some(shown) = error.for_caller(Shape::OpenAi) {
+            prop_assert!(serde_json::from_slice::<serde_json::Value>(&shown.body(Shape::OpenAi, "r")).is_ok());
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::SseError;
+use super::{Codec, SseError};
+use crate::error::UpstreamError;
 
 /// How an upstream's success answer is to be read, by its content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,12 +62,10 @@ impl ObjectSplitter {
             max_event,
         }
     }
+}
 
-    /// The events that `bytes` completes.
-    ///
-    /// # Errors
-    /// When an object is larger than the bound.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Bytes, SseError> {
+impl Codec for ObjectSplitter {
+    fn push(&mut self, bytes: &[u8]) -> Result<Bytes, Box<UpstreamError>> {
         let mut out = BytesMut::with_capacity(bytes.len() + 16);
         for &byte in bytes {
             let outside = self.depth == 0;
@@ -86,9 +85,8 @@ impl ObjectSplitter {
                 (false, _) => byte,
             });
             if self.pending.len() > self.max_event {
-                return Err(SseError::TooLarge {
-                    limit: self.max_event,
-                });
+                let limit = self.max_event;
+                return Err(SseError::TooLarge { limit }.into());
             }
             self.step(byte);
             if self.depth == 0 {
@@ -101,8 +99,7 @@ impl ObjectSplitter {
         Ok(out.freeze())
     }
 
-    /// What is left over when the stream has ended, as an event that was not ended.
-    pub fn finish(&mut self) -> Bytes {
+    fn finish(&mut self) -> Bytes {
         if self.pending.is_empty() {
             return Bytes::new();
         }
@@ -110,7 +107,9 @@ impl ObjectSplitter {
         out.put_slice(&self.pending.split());
         out.freeze()
     }
+}
 
+impl ObjectSplitter {
     fn step(&mut self, byte: u8) {
         if self.in_string {
             match byte {

@@ -10,14 +10,14 @@ pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 /// Appends one event. Line ends inside `data` become further `data` lines, so that the output is well-formed whatever
 /// it is given; line ends inside `name` end the name.
-pub fn write_event(out: &mut BytesMut, name: Option<&str>, data: &str) {
-    out.reserve(data.len() + name.map_or(0, str::len) + 16);
+pub fn write_event(out: &mut BytesMut, name: Option<&[u8]>, data: &str) {
+    out.reserve(data.len() + name.map_or(0, <[u8]>::len) + 16);
     if let Some(name) = name
-        .and_then(|n| n.split(['\r', '\n']).next())
+        .and_then(|n| n.split(|byte| matches!(byte, b'\r' | b'\n')).next())
         .filter(|n| !n.is_empty())
     {
         out.put_slice(b"event: ");
-        out.put_slice(name.as_bytes());
+        out.put_slice(name);
         out.put_u8(b'\n');
     }
     let mut rest = data.as_bytes();

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use switchboard_catalogue as catalogue;
+use switchboard_catalogue::{self as catalogue, Operation};
 use switchboard_common::ids::{AccountName, ModelName};
 use switchboard_proto::{
     common::v1::Dialect,
@@ -112,10 +112,14 @@ fn account(source: &catalogue::Account, registry: &Registry) -> Account {
         dialects: spoken.iter().copied().map(wire_dialect).collect(),
         urls: spoken
             .iter()
-            // There the model is a part of the path, which a version does not know.
-            .filter(|dialect| **dialect != catalogue::Dialect::GeminiGenerate)
-            .filter_map(|dialect| {
-                Some((wire_dialect(*dialect), source.url_for(*dialect, "", false)?))
+            .flat_map(|dialect| {
+                Operation::ALL
+                    .iter()
+                    .map(move |operation| (*dialect, *operation))
+            })
+            .filter_map(|(dialect, operation)| {
+                let address = source.address(dialect, operation)?;
+                Some(((wire_dialect(dialect), operation), address))
             })
             .collect(),
         allow_private_address: source.allow_private_address,
@@ -422,7 +426,7 @@ groups:
         assert_eq!(first.account.concurrency, Some(7));
         assert_eq!(first.account.cooldown_max, Duration::ZERO);
         assert_eq!(
-            first.account.urls[&Dialect::OpenaiChat],
+            first.account.urls[&(Dialect::OpenaiChat, Operation::Create)],
             "https://api.openai.com/v1/chat/completions"
         );
         assert_eq!(
@@ -432,7 +436,7 @@ groups:
         let second = &model.targets[1].account;
         assert_eq!(second.credential, None);
         assert_eq!(
-            second.urls[&Dialect::OpenaiChat],
+            second.urls[&(Dialect::OpenaiChat, Operation::Create)],
             "http://127.0.0.1:1/v1/chat/completions"
         );
         assert_eq!(supply.groups["g"].policy, Policy::PowerOfTwo);

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use switchboard_catalogue::Operation;
 use switchboard_common::ids::{AccountName, GroupName, ModelName};
 use switchboard_proto::{common::v1::Dialect, scheduler::v1::CatalogueSnapshot};
 
@@ -90,8 +91,8 @@ pub struct Account {
     pub priority: u32,
     /// What it speaks.
     pub dialects: DialectSet,
-    /// The final URL of each dialect it speaks.
-    pub urls: HashMap<Dialect, String>,
+    /// The address of each call of each dialect it speaks, `{model}` standing for the upstream's name of the model.
+    pub urls: HashMap<(Dialect, Operation), String>,
     /// Whether its address may be private.
     pub allow_private_address: bool,
     /// Header name and format of the credential; absent: none is needed.
@@ -117,6 +118,18 @@ pub struct Target {
     pub known: Option<Arc<TargetKnown>>,
     /// Version and unit cost of its cost sheet; absent where the upstream's name is the caller's, or nothing is known.
     pub cost: Option<Cost>,
+}
+
+impl Account {
+    /// The final URL of a call; empty where the account has none.
+    #[must_use]
+    pub fn url(&self, dialect: Dialect, operation: Operation, model: &str) -> String {
+        let address = self.urls.get(&(dialect, operation));
+        address
+            .or_else(|| self.urls.get(&(dialect, Operation::Create)))
+            .map(|address| switchboard_catalogue::fill(address, model))
+            .unwrap_or_default()
+    }
 }
 
 impl Target {

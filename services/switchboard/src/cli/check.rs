@@ -2,7 +2,7 @@
 //! account. Nothing is reached for and no secret is resolved or shown.
 
 use serde::Serialize;
-use switchboard_catalogue::{Catalogue, Diagnostic};
+use switchboard_catalogue::{Catalogue, Diagnostic, Operation};
 use switchboard_common::{grpc::Role, settings::Override};
 
 use super::{
@@ -114,7 +114,7 @@ fn upstreams(catalogue: &Catalogue) -> Vec<Upstream> {
     let mut found = Vec::new();
     for account in &catalogue.accounts {
         for dialect in account.dialects() {
-            if let Some(url) = account.url_for(*dialect, MODEL, false) {
+            if let Some(url) = account.url_for(*dialect, Operation::Create, MODEL) {
                 found.push(Upstream {
                     account: account.name.clone(),
                     dialect: dialect.to_string(),

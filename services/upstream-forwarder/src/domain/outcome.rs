@@ -6,7 +6,7 @@ use std::time::Duration;
 use switchboard_common::error::{Failure, Reason, ReasonExt as _, reasons};
 use switchboard_dialects::{
     Class, UpstreamError,
-    error::{self, Rendered},
+    error::{self, Rendered, Shape},
 };
 use switchboard_proto::scheduler::v1::{AttemptOutcome, Blame, FailureKind};
 
@@ -53,13 +53,13 @@ impl Fault {
         }
     }
 
-    /// A failure that an upstream said, under this HTTP status.
-    pub(crate) fn said(error: &UpstreamError, status: u16) -> Self {
+    /// A failure that an upstream said, under this HTTP status, to a caller whose errors have this `shape`.
+    pub(crate) fn said(error: &UpstreamError, status: u16, shape: Shape) -> Self {
         Self {
             kind: Kind::Answer(error.class),
             status,
             retry_after: error.retry_after,
-            for_caller: error.for_caller(),
+            for_caller: error.for_caller(shape),
         }
     }
 
@@ -219,19 +219,21 @@ pub(crate) fn blameless(
     }
 }
 
-/// An error body in OpenAI's form as a failure of ours, for callers who do not get it as it is.
+/// An upstream's refusal as a failure of ours, for callers who do not get it as it is.
+pub(crate) fn failure_of(rendered: &Rendered) -> Failure {
+    let reason = reason_of(rendered.status, rendered.code);
+    let failure = Failure::new(reason, rendered.message.clone());
+    match &rendered.param {
+        Some(param) => failure.param(param.clone()),
+        None => failure,
+    }
+}
+
+/// An error body in OpenAI's form as a failure of ours, for typed callers.
 pub(crate) fn failure_in(status: u16, body: &[u8]) -> Failure {
     let said: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |field: &str| said.pointer(field).and_then(|value| value.as_str());
-    let code = text("/error/code").unwrap_or("");
-    let by_code = reasons().find(|reason| reason.wire_code() == code);
-    let reason = by_code.filter(|reason| reason.http_status() == status);
-    let reason = reason.unwrap_or(match status {
-        404 => Reason::NotFound,
-        409 => Reason::Conflict,
-        413 => Reason::BodyTooLarge,
-        _ => Reason::InvalidRequest,
-    });
+    let reason = reason_of(status, text("/error/code").unwrap_or(""));
     let message = text("/error/message").unwrap_or("the upstream refused the request");
     let failure = Failure::new(reason, message);
     match text("/error/param") {
@@ -240,12 +242,28 @@ pub(crate) fn failure_in(status: u16, body: &[u8]) -> Failure {
     }
 }
 
+fn reason_of(status: u16, code: &str) -> Reason {
+    let by_code = reasons().find(|reason| reason.wire_code() == code);
+    by_code
+        .filter(|reason| reason.http_status() == status)
+        .unwrap_or(match status {
+            404 => Reason::NotFound,
+            409 => Reason::Conflict,
+            413 => Reason::BodyTooLarge,
+            _ => Reason::InvalidRequest,
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn answer(class: Class) -> Fault {
-        Fault::said(&UpstreamError::found(class, "secret words"), 0)
+        Fault::said(
+            &UpstreamError::found(class, "secret words"),
+            0,
+            Shape::OpenAi,
+        )
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) struct Story {
     pub(crate) public_model: String,
     pub(crate) dialect: Dialect,
     pub(crate) stream: bool,
+    /// Output tokens are generated.
+    pub(crate) generates: bool,
     pub(crate) price_version: u64,
     pub(crate) catalogue_version: u64,
     pub(crate) trace_id: String,
@@ -134,7 +136,7 @@ impl Story {
     }
 
     fn has_output(&self) -> bool {
-        self.dialect != Dialect::OpenaiEmbeddings
+        self.generates
     }
 
     /// A report with the counted numbers where it has none.
@@ -328,6 +330,7 @@ mod tests {
     fn story(sent: bool, usage: Option<Usage>, content: bool) -> Story {
         Story {
             first_content_us: content.then_some(5),
+            generates: true,
             attempts: vec![Tried {
                 sent,
                 usage,
@@ -421,7 +424,7 @@ mod tests {
                 assert_eq!(cost, Some(UsageSource::Estimated));
                 if reported == said(Some(10), None) {
                     // Embeddings have no output.
-                    story.dialect = Dialect::OpenaiEmbeddings;
+                    story.generates = false;
                     let expected = (reported, UsageSource::Provider, reported);
                     assert_eq!(settled(&story, end), expected, "{end:?}");
                 }

@@ -9,7 +9,7 @@ use switchboard_common::{
     ids::RequestId,
 };
 use switchboard_proto::{
-    common::v1::Dialect,
+    common::v1::{Dialect, Endpoint},
     inference::v1::{RelayHead, RelayRequest},
 };
 use tonic::{Request, Status, Streaming};
@@ -28,10 +28,13 @@ impl Intake {
             call: Call {
                 request_id: String::new(),
                 dialect: Dialect::Unspecified,
+                endpoint: Endpoint::Unspecified,
                 credential: SecretString::default(),
                 peer: None,
                 headers: Vec::new(),
                 resource: String::new(),
+                content_type: String::new(),
+                query: String::new(),
                 client_request_id: String::new(),
                 tags: String::new(),
                 hops: 0,
@@ -74,7 +77,7 @@ impl Intake {
             .request_id
             .parse()
             .map_err(|_| wrong("request_id is no UUID"))?;
-        let dialect = head.dialect();
+        let (dialect, endpoint) = (head.dialect(), head.endpoint());
         let RelayHead {
             client_request_id,
             credential,
@@ -85,6 +88,8 @@ impl Intake {
             tags,
             hops,
             arrived_us,
+            content_type,
+            query,
             ..
         } = head;
         let body = if first.end {
@@ -96,10 +101,13 @@ impl Intake {
             // As we write it: it is a key.
             request_id: id.to_string(),
             dialect,
+            endpoint,
             credential: SecretString::from(credential),
             peer: address(&peer),
             headers,
             resource,
+            content_type: bounded(content_type, 256),
+            query: bounded(query, 2_048),
             client_request_id: bounded(client_request_id, 256),
             tags: bounded(tags, 1_024),
             hops,

@@ -12,9 +12,10 @@ use switchboard_common::{
     error::{Failure, Reason},
     grpc::trace_id,
 };
+use switchboard_dialects::{DialectRequest, Form};
 use switchboard_proto::{
     billing::v1::Party,
-    common::v1::Dialect,
+    common::v1::{Dialect, Endpoint},
     inference::v1::{Header, RelayRequest},
 };
 use tokio::time::Instant;
@@ -22,7 +23,7 @@ use tonic::Streaming;
 
 use super::{Conductor, Course, Ended, head, limits, models};
 use crate::{
-    asked::Asked,
+    asked::{self, Asking},
     caller::Caller,
     domain::{
         admission,
@@ -38,12 +39,17 @@ use crate::{
 pub(crate) struct Call {
     pub(crate) request_id: String,
     pub(crate) dialect: Dialect,
+    pub(crate) endpoint: Endpoint,
     pub(crate) credential: SecretString,
     pub(crate) peer: Option<IpAddr>,
     /// The caller's headers; what goes on is decided when it is sent.
     pub(crate) headers: Vec<Header>,
-    /// For one model: its id.
+    /// What the path names: a model's or a response's id.
     pub(crate) resource: String,
+    /// The body's type.
+    pub(crate) content_type: String,
+    /// The query, without the key.
+    pub(crate) query: String,
     pub(crate) client_request_id: String,
     pub(crate) tags: String,
     pub(crate) hops: u32,
@@ -74,7 +80,7 @@ pub(crate) enum Admitted {
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) call: Call,
-    pub(crate) asked: Asked,
+    pub(crate) asked: Arc<dyn DialectRequest>,
     pub(crate) body: Bytes,
     pub(crate) who: Arc<admission::Caller>,
     pub(crate) catalogue_version: u64,
@@ -112,7 +118,7 @@ pub(super) async fn admit(
     }
     let mut share = Share::none(&conductor.bodies);
     let body = receive(conductor, &mut call, &mut share, caller).await?;
-    let asked = Asked::read(call.dialect, &body)?;
+    let asked = asked::read(&call.asking(), &body)?;
     let resolved = who.model(&catalogue, asked.model(), call.dialect)?;
     let Some(price_version) = resolved.price_version() else {
         conductor.meters.unpriced.inc();
@@ -176,6 +182,18 @@ impl Conductor {
     }
 }
 
+impl Call {
+    fn asking(&self) -> Asking<'_> {
+        Asking {
+            dialect: self.dialect,
+            endpoint: self.endpoint,
+            resource: &self.resource,
+            content_type: &self.content_type,
+            query: &self.query,
+        }
+    }
+}
+
 impl Request {
     /// Sets the model's own times and, for a stream, when its head goes out at the latest.
     fn set_the_clock(&self, conductor: &Conductor, caller: &mut Caller) {
@@ -185,7 +203,7 @@ impl Request {
             ms => Duration::from_millis(ms),
         };
         caller.set_times(self.arrived + self.total, write);
-        if self.asked.stream() {
+        if self.streams() {
             caller.expect_stream(
                 head::of_stream(self, &[], None),
                 self.head_goes_out_at(),
@@ -201,7 +219,7 @@ impl Request {
             .resolved
             .model
             .commit_after_ms
-            .filter(|_| self.asked.stream())?;
+            .filter(|_| self.streams())?;
         Some(self.arrived + Duration::from_millis(after))
     }
 
@@ -215,13 +233,19 @@ impl Request {
             .clone_from(&self.call.client_request_id);
         story.public_model.clone_from(&self.resolved.public_name);
         story.dialect = self.call.dialect;
-        story.stream = self.asked.stream();
+        story.stream = self.streams();
+        story.generates = self.asked.generates();
         story.price_version = self.price_version;
         story.catalogue_version = self.catalogue_version;
         story.trace_id = trace_id();
         story.tags.clone_from(&self.call.tags);
         story.abandoned_free = who.abandoned_free;
         story.input_bytes = self.asked.text_bytes();
+    }
+
+    /// Whether the answer goes out piece by piece.
+    pub(super) fn streams(&self) -> bool {
+        self.asked.form() != Form::Whole
     }
 
     /// Whose money it is.

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
+use switchboard_dialects::Form;
 use switchboard_proto::{
     inference::v1::{Header, ResponseHead},
     scheduler::v1::RateLimitState,
@@ -10,14 +11,18 @@ use switchboard_proto::{
 use super::{Course, admit::Request, limits};
 use crate::upstream::for_caller;
 
+/// What most answers are.
+pub(super) const JSON: &str = "application/json";
+
 /// The head of a whole answer.
 pub(super) fn of_answer(
     request: &Request,
     course: &Course,
     status: u16,
+    content_type: &str,
     upstream: Option<&HeaderMap>,
 ) -> ResponseHead {
-    let mut headers = vec![fixed("content-type", "application/json")];
+    let mut headers = vec![header("content-type", content_type)];
     headers.extend(common(request, &course.rate_limits, course, upstream));
     ResponseHead {
         status: u32::from(status),
@@ -26,14 +31,21 @@ pub(super) fn of_answer(
     }
 }
 
-/// The head of an event stream.
+/// The head of an answer that goes out piece by piece.
 pub(super) fn of_stream(
     request: &Request,
     rates: &[RateLimitState],
     course: Option<(&Course, &HeaderMap)>,
 ) -> ResponseHead {
+    let kind = match request.asked.form() {
+        Form::Events => "text/event-stream",
+        Form::Whole | Form::Array => JSON,
+        Form::Bytes => course
+            .and_then(|(_, upstream)| upstream.get(http::header::CONTENT_TYPE)?.to_str().ok())
+            .unwrap_or("application/octet-stream"),
+    };
     let mut headers = vec![
-        fixed("content-type", "text/event-stream"),
+        header("content-type", kind),
         fixed("cache-control", "no-cache"),
         fixed("x-accel-buffering", "no"),
     ];
@@ -46,7 +58,7 @@ pub(super) fn of_stream(
     ResponseHead {
         status: 200,
         headers,
-        event_stream: true,
+        event_stream: request.asked.form() == Form::Events,
     }
 }
 

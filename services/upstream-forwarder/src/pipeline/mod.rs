@@ -25,7 +25,7 @@ use switchboard_common::{
     grpc::Rpc,
     rate_limit,
 };
-use switchboard_dialects::{TextBuffer, chat::ChatStream};
+use switchboard_dialects::{AnswerStream, TextBuffer};
 use switchboard_proto::{
     billing::v1::billing_client::BillingClient,
     common::v1::Dialect,
@@ -131,7 +131,9 @@ pub(crate) struct Course {
     /// What the attempt taught that the scheduler does not know yet.
     outcome: Option<AttemptOutcome>,
     /// The answer that is being relayed.
-    stream: Option<Box<ChatStream>>,
+    stream: Option<Box<dyn AnswerStream>>,
+    /// The caller's edge knows what stream it is.
+    introduced: bool,
     /// A whole answer's text, where it must be counted.
     text: Option<TextBuffer>,
     /// Its held bytes, counted.
@@ -254,6 +256,7 @@ impl Course {
             last_tries: 0,
             outcome: None,
             stream: None,
+            introduced: false,
             text: None,
             share: Share::none(&conductor.buffers),
         }

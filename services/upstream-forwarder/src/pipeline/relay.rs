@@ -14,20 +14,18 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use hyper::body::Incoming;
 use switchboard_dialects::{
-    Class, UpstreamError,
-    chat::ChatAnswer,
-    embeddings::EmbeddingsAnswer,
-    error::{MAX_BODY, Rendered, render_openai},
+    Class, ReadOptions, UpstreamError, WholeAnswer,
+    error::{MAX_BODY, Rendered},
     headers::passes_to_caller,
 };
 use tokio::time::Instant;
 
 use super::{Conductor, Course, Ended, admit::Request, head};
 use crate::{
-    asked::Asked,
+    asked::shape,
     caller::Caller,
     domain::{
-        outcome::{Fault, Kind, failure_in},
+        outcome::{Fault, Kind, failure_of},
         settlement::End,
     },
     pipe::Stop,
@@ -76,7 +74,7 @@ pub(super) async fn relay(
         let error = UpstreamError::from_http(status, &parts.headers, &body, now);
         return refuse(request, course, caller, &error, status, secret);
     }
-    if request.asked.stream() {
+    if request.streams() {
         let headers = &parts.headers;
         return stream::relay(conductor, request, course, caller, headers, body, secret).await;
     }
@@ -88,12 +86,14 @@ pub(super) async fn relay(
             return Ok(Relayed::Failed(fault));
         }
     };
-    match whole(conductor, request, course, &body) {
-        Ok(body) => {
-            let head = head::of_answer(request, course, status, Some(&parts.headers));
+    let content_type = content_type(&parts.headers);
+    match whole(conductor, request, course, &body, content_type) {
+        Ok(answer) => {
+            let kind = answer.content_type.as_deref().unwrap_or(head::JSON);
+            let head = head::of_answer(request, course, status, kind, Some(&parts.headers));
             course.live.written(&conductor.journal).await;
             course.first_content();
-            caller.answer(head, body);
+            caller.answer(head, answer.body);
             Ok(Relayed::Served(End::Complete(status)))
         }
         Err(error) => refuse(request, course, caller, &error, status, secret),
@@ -106,33 +106,22 @@ fn whole(
     request: &Request,
     course: &mut Course,
     body: &Bytes,
-) -> Result<Bytes, Box<UpstreamError>> {
-    let model = public_model(request, course);
-    let (report, body) = match &request.asked {
-        Asked::Embeddings(asked) => {
-            let answer = EmbeddingsAnswer::read(body)?;
-            let patched = answer.patch(body, model, asked.encoding)?;
-            (answer.usage, patched)
-        }
-        Asked::Chat(_) => {
-            // Its text is kept only where it has to be counted.
-            let mut answer = ChatAnswer::read(body, 0)?;
-            let told = answer.usage.as_ref().and_then(|said| said.usage.output);
-            if told.is_none() {
-                answer = ChatAnswer::read(body, conductor.config.count_output)?;
-                course.text = Some(std::mem::take(&mut answer.text));
-            }
-            let patched = answer.patch(body, model);
-            (answer.usage, patched)
-        }
+    content_type: Option<&str>,
+) -> Result<WholeAnswer, Box<UpstreamError>> {
+    let options = ReadOptions {
+        public_model: public_model(request, course),
+        text_bound: conductor.config.count_output,
+        content_type,
     };
-    if let Some(report) = report {
+    let mut answer = request.asked.read(body, &options)?;
+    course.text = answer.text.take();
+    if let Some(report) = answer.usage.take() {
         course.tried(|tried| {
             tried.usage = Some(usage::to_wire(&report.usage));
             tried.usage_raw = report.raw;
         });
     }
-    Ok(body)
+    Ok(answer)
 }
 
 /// The name that answers must carry, where the target's is another one.
@@ -150,29 +139,46 @@ fn refuse(
     status: u16,
     secret: Option<&Secret>,
 ) -> Result<Relayed, Ended> {
-    let fault = Fault::said(error, status);
+    let shape = shape(request.call.dialect);
+    let fault = Fault::said(error, status, shape);
     let Some(mut rendered) = fault.for_caller.clone() else {
         return Ok(Relayed::Failed(fault));
     };
-    if secret.is_some_and(|secret| secret.occurs_in(&rendered.body)) {
+    if secret.is_some_and(|secret| repeats(secret, &rendered)) {
         scrub(&mut rendered);
     }
     if caller.opened() {
         // The head is out: the edge writes the error as an event.
-        return Err(Ended::Failed(failure_in(rendered.status, &rendered.body)));
+        return Err(Ended::Failed(failure_of(&rendered)));
     }
-    let head = head::of_answer(request, course, rendered.status, None);
-    caller.answer(head, rendered.body);
+    let head = head::of_answer(request, course, rendered.status, head::JSON, None);
+    caller.answer(head, rendered.body(shape, &request.call.request_id));
     Ok(Relayed::Refused(
         fault,
         End::Failed(rendered.status, rendered.code),
     ))
 }
 
+fn repeats(secret: &Secret, rendered: &Rendered) -> bool {
+    let said = [
+        rendered.message.as_bytes(),
+        rendered.param.as_deref().unwrap_or("").as_bytes(),
+        rendered.as_it_is.as_deref().unwrap_or(b""),
+    ];
+    said.into_iter().any(|said| secret.occurs_in(said))
+}
+
 /// An upstream that repeats our credential in its error is not repeated.
 fn scrub(rendered: &mut Rendered) {
-    let text = "the upstream refused the request";
-    rendered.body = render_openai(rendered.code, rendered.status, text, None);
+    "the upstream refused the request".clone_into(&mut rendered.message);
+    rendered.param = None;
+    rendered.as_it_is = None;
+}
+
+/// The type of an answer's body.
+fn content_type(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(http::header::CONTENT_TYPE)?;
+    value.to_str().ok()
 }
 
 /// A header that repeats our credential goes no further.

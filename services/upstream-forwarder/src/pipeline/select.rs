@@ -14,7 +14,10 @@ use switchboard_proto::{
 use tonic::{Code, Status};
 
 use super::{Conductor, Course, Ended, admit::Request, head, limits};
-use crate::caller::{Caller, Elapsed};
+use crate::{
+    asked::capabilities,
+    caller::{Caller, Elapsed},
+};
 
 /// Output that is expected when nothing else is known, tokens (BILL-3).
 const EXPECTED_OUTPUT: u64 = 4_096;
@@ -59,7 +62,7 @@ pub(super) async fn select(
     };
     let lease = lease.unwrap_or_else(|| Err(Failure::internal()))?;
     course.take(hold.as_ref(), lease)?;
-    if request.asked.stream() {
+    if request.streams() {
         show_head(request, course, &course.rate_limits, caller);
     }
     Ok(())
@@ -137,8 +140,9 @@ async fn acquire(conductor: &Conductor, request: &Request) -> Result<AcquireResp
         model: request.resolved.model.name.clone(),
         public_model: request.resolved.public_name.clone(),
         dialect: request.call.dialect as i32,
-        stream: asked.stream(),
-        capabilities: asked.capabilities(),
+        endpoint: request.call.endpoint as i32,
+        stream: request.streams(),
+        capabilities: capabilities(asked.needs()),
         estimated_tokens: estimated_tokens(request),
         demand: Some(limits::demand(who)),
         arrived_ms: request.call.arrived_us / 1_000,

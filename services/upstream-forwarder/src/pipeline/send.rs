@@ -4,6 +4,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Response, Uri};
 use hyper::body::Incoming;
+use switchboard_dialects::{Change, Form};
 use tokio::time::Instant;
 
 use super::{Conductor, Course, Ended, admit::Request};
@@ -50,14 +51,20 @@ pub(super) async fn send(
     let hygiene = Hygiene {
         caller: &request.call.headers,
         credential,
-        stream: request.asked.stream(),
+        content_type: request
+            .asked
+            .content_type()
+            .and_then(|kind| HeaderValue::from_str(kind).ok()),
+        stream: request.asked.form() == Form::Events,
         hops: request.call.hops + 1,
         trace: conductor.config.trace_upstream,
     };
     let sent = Sent::new();
-    let body = request
-        .asked
-        .patch(&request.body, &candidate.upstream_model, cap);
+    let change = Change {
+        model: &candidate.upstream_model,
+        output_cap: cap,
+    };
+    let body = request.asked.prepare(&request.body, &change);
     let outgoing = Outgoing::new(body, Arc::clone(&sent), note_sent(conductor, course));
     let message = build(url, hygiene, outgoing);
     let connect = Duration::from_millis(candidate.connect_timeout_ms);

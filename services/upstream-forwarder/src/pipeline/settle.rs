@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use switchboard_dialects::TextBuffer;
 use switchboard_proto::{
     billing::v1::VoidRequest,
     scheduler::v1::{LeaseUpdate, Release, lease_update::Update},
@@ -12,7 +13,6 @@ use switchboard_proto::{
 
 use super::{Conductor, Course, admit::Request};
 use crate::{
-    asked::Asked,
     caller::Caller,
     domain::settlement::{Charge, Counted, End, tokens_of},
     metrics::{ByModel, Ended},
@@ -90,7 +90,8 @@ async fn count(
     let output_bytes = output.bytes();
     let (counting, bound) = (Arc::clone(request), conductor.config.count_input);
     let counted = conductor.tokens.run(move || {
-        let (input, ready) = Asked::input(counting.call.dialect, &counting.body, bound);
+        let mut input = TextBuffer::new(bound);
+        let ready = counting.asked.input(&counting.body, &mut input);
         Counted {
             input: tokens::of(&input) + ready,
             output: tokens::of(&output),

@@ -22,6 +22,8 @@ pub(crate) struct Hygiene<'a> {
     pub(crate) caller: &'a [Header],
     /// Name and value of the account's credential.
     pub(crate) credential: Option<(HeaderName, HeaderValue)>,
+    /// The body's type; JSON where none is given.
+    pub(crate) content_type: Option<HeaderValue>,
     /// The answer is to be streamed.
     pub(crate) stream: bool,
     /// How many Switchboards the request went through, this one included.
@@ -46,7 +48,7 @@ pub(crate) fn build(url: Uri, hygiene: Hygiene<'_>, body: Outgoing) -> Request<O
         }
     }
     out.insert(header::USER_AGENT, USER_AGENT);
-    out.insert(header::CONTENT_TYPE, JSON);
+    out.insert(header::CONTENT_TYPE, hygiene.content_type.unwrap_or(JSON));
     let (accept, codings) = if hygiene.stream {
         (EVENTS, IDENTITY)
     } else {
@@ -112,6 +114,7 @@ mod tests {
                 header::AUTHORIZATION,
                 HeaderValue::from_static("Bearer ours"),
             )),
+            content_type: None,
             stream: true,
             hops: 2,
             trace: false,

@@ -1,7 +1,8 @@
 use serde_json::{Value as Tree, json};
 
 use super::*;
-use crate::chat::{ChatStream, StreamOptions};
+use crate::carry::{AnswerStream as _, StreamOptions};
+use crate::chat::stream::{Asked, ChatStream};
 
 const ANSWER: &str = r#"{"id":"c","object":"chat.completion","created":1,"model":"up","choices":[{"index":0,"message":{"role":"assistant","content":"h\u00e9","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":26,"completion_tokens":5,"total_tokens":31},"x":1.50}"#;
 
@@ -78,10 +79,13 @@ fn a_whole_answer_becomes_a_stream() {
         {"index": 1, "message": {"role": "assistant", "content": "x"}, "finish_reason": "length"}],
         "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}});
     let text = serde_json::to_string_pretty(&body).unwrap();
-    let mut stream = ChatStream::new(StreamOptions {
-        include_usage: true,
-        ..StreamOptions::default()
-    });
+    let mut stream = ChatStream::open(
+        Asked {
+            include_usage: true,
+            choices: 2,
+        },
+        StreamOptions::default(),
+    );
     stream.push(answer_as_stream(text.as_bytes())).unwrap();
     stream.finish().unwrap();
     assert_eq!(stream.usage().unwrap().usage.output, Some(2));
@@ -124,7 +128,13 @@ fn tool_calls_of_every_shape_stay_json_in_a_stream() {
             r#"{{"choices":[{{"index":0,"message":{{"content":"x","tool_calls":{calls}}},"finish_reason":"stop"}}]}}"#
         );
         assert!(ChatAnswer::read(body.as_bytes(), 0).is_ok(), "{calls}");
-        let mut stream = ChatStream::new(StreamOptions::default());
+        let mut stream = ChatStream::open(
+            Asked {
+                include_usage: false,
+                choices: 1,
+            },
+            StreamOptions::default(),
+        );
         stream.push(answer_as_stream(body.as_bytes())).unwrap();
         let out = stream.take().unwrap();
         let text = std::str::from_utf8(&out).unwrap();

@@ -1,7 +1,11 @@
 use proptest::prelude::*;
 use serde_json::{Value as Tree, json};
 
+use bytes::Bytes;
+
 use super::*;
+use crate::carry::AnswerStream as _;
+use crate::sse::{Codec as _, Framing, ObjectSplitter};
 
 const ROLE: &str = r#"{"id":"c","object":"chat.completion.chunk","model":"up","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#;
 const DONE_DATA: &str = "[DONE]";
@@ -39,17 +43,56 @@ fn sse<S: AsRef<str>>(events: &[S]) -> String {
         .collect()
 }
 
-fn asked() -> StreamOptions {
-    StreamOptions {
-        include_usage: true,
-        ..StreamOptions::default()
+/// How a stream is opened in these tests.
+#[derive(Clone, Debug)]
+struct Asking {
+    include_usage: bool,
+    choices: u64,
+    public_model: Option<String>,
+    text_bound: usize,
+    hold_bound: usize,
+    /// The upstream sends bare objects.
+    objects: bool,
+}
+
+impl Default for Asking {
+    fn default() -> Self {
+        Self {
+            include_usage: false,
+            choices: 1,
+            public_model: None,
+            text_bound: 1 << 20,
+            hold_bound: 1 << 20,
+            objects: false,
+        }
     }
 }
 
-fn renamed() -> StreamOptions {
-    StreamOptions {
-        public_model: Some("pub".to_owned()),
+fn open(asking: Asking) -> ChatStream {
+    let asked = Asked {
+        include_usage: asking.include_usage,
+        choices: asking.choices,
+    };
+    let options = StreamOptions {
+        public_model: asking.public_model,
+        text_bound: asking.text_bound,
+        hold_bound: asking.hold_bound,
         ..StreamOptions::default()
+    };
+    ChatStream::open(asked, options)
+}
+
+fn asked() -> Asking {
+    Asking {
+        include_usage: true,
+        ..Asking::default()
+    }
+}
+
+fn renamed() -> Asking {
+    Asking {
+        public_model: Some("pub".to_owned()),
+        ..Asking::default()
     }
 }
 
@@ -66,21 +109,31 @@ impl Run {
 }
 
 /// Carries `bytes`, cut at `cuts`, to the end or the first error, taking what can be taken after every step.
-fn carry(options: StreamOptions, bytes: &[u8], cuts: &[usize]) -> Run {
+fn carry(options: Asking, bytes: &[u8], cuts: &[usize]) -> Run {
     let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
     ends.push(bytes.len());
     ends.sort_unstable();
-    let mut stream = ChatStream::new(options);
+    let mut codec = options.objects.then(|| ObjectSplitter::new(1 << 20));
+    let mut stream = open(options);
     let mut out = Vec::new();
     let mut at = 0;
     let mut result = Ok(());
     for end in ends {
-        result = stream.push(Bytes::copy_from_slice(&bytes[at..end]));
+        let read = match &mut codec {
+            Some(codec) => codec.push(&bytes[at..end]),
+            None => Ok(Bytes::copy_from_slice(&bytes[at..end])),
+        };
+        result = read.and_then(|read| stream.push(read));
         out.extend(stream.take().unwrap_or_default());
         at = end;
         if result.is_err() {
             break;
         }
+    }
+    if result.is_ok()
+        && let Some(codec) = &mut codec
+    {
+        result = stream.push(codec.finish());
     }
     if result.is_ok() {
         result = stream.finish();
@@ -93,7 +146,7 @@ fn carry(options: StreamOptions, bytes: &[u8], cuts: &[usize]) -> Run {
     }
 }
 
-fn run(options: StreamOptions, input: &str) -> Run {
+fn run(options: Asking, input: &str) -> Run {
     let whole = carry(options.clone(), input.as_bytes(), &[]);
     let every: Vec<usize> = (0..input.len()).collect();
     let single = carry(options, input.as_bytes(), &every);
@@ -110,7 +163,7 @@ fn a_stream_that_needs_no_change_passes_as_one_slice_of_what_was_read() {
         &finish(""),
         DONE_DATA,
     ]));
-    let mut stream = ChatStream::new(StreamOptions::default());
+    let mut stream = open(Asking::default());
     stream.push(input.clone()).unwrap();
     let out = stream.take().unwrap();
     assert_eq!((out.as_ptr(), out.len()), (input.as_ptr(), input.len()));
@@ -121,7 +174,7 @@ fn a_stream_that_needs_no_change_passes_as_one_slice_of_what_was_read() {
         &usage_chunk(),
         DONE_DATA,
     ]));
-    let mut stream = ChatStream::new(asked());
+    let mut stream = open(asked());
     stream.push(with_usage.clone()).unwrap();
     let out = stream.take().unwrap();
     assert_eq!(
@@ -158,7 +211,7 @@ fn usage_that_the_caller_did_not_ask_for_leaves_no_trace() {
             DONE_DATA,
         ]),
     ] {
-        let run = run(StreamOptions::default(), &input);
+        let run = run(Asking::default(), &input);
         assert_eq!(run.out, plain);
         assert_eq!(run.stream.usage(), Some(&report));
     }
@@ -185,7 +238,7 @@ fn usage_is_taken_out_wherever_it_stands() {
         ),
     ] {
         assert_eq!(
-            run(StreamOptions::default(), &sse(&[given, DONE_DATA])).out,
+            run(Asking::default(), &sse(&[given, DONE_DATA])).out,
             sse(&[want, DONE_DATA])
         );
     }
@@ -253,7 +306,7 @@ fn the_public_name_is_put_in_everywhere() {
         &usage_chunk(),
         DONE_DATA,
     ]);
-    let options = StreamOptions {
+    let options = Asking {
         include_usage: true,
         ..renamed()
     };
@@ -295,7 +348,7 @@ fn nothing_goes_out_before_the_first_content() {
         r#"{"audio":null}"#,
     ];
     for delta in preamble {
-        let mut stream = ChatStream::new(StreamOptions::default());
+        let mut stream = open(Asking::default());
         stream
             .push(Bytes::from(sse(&[chunk(delta, "null", NULL)])))
             .unwrap();
@@ -311,7 +364,7 @@ fn nothing_goes_out_before_the_first_content() {
         );
     }
     for delta in content {
-        let mut stream = ChatStream::new(StreamOptions::default());
+        let mut stream = open(Asking::default());
         stream
             .push(Bytes::from(sse(&[chunk(delta, "null", "")])))
             .unwrap();
@@ -324,9 +377,9 @@ fn nothing_goes_out_before_the_first_content() {
 
 #[test]
 fn what_is_held_is_bounded() {
-    let mut stream = ChatStream::new(StreamOptions {
+    let mut stream = open(Asking {
         hold_bound: 900,
-        ..StreamOptions::default()
+        ..Asking::default()
     });
     for _ in 0..3 {
         assert!(!stream.committed());
@@ -342,30 +395,30 @@ fn what_is_held_is_bounded() {
 fn errors_are_found_and_never_counted_as_output() {
     let said =
         r#"{"error":{"message":"slow","type":"rate_limit_error","code":"rate_limit_exceeded"}}"#;
-    let first = run(StreamOptions::default(), &sse(&[said]));
+    let first = run(Asking::default(), &sse(&[said]));
     assert_eq!(
         (first.class(), first.out.as_str()),
         (Class::RateLimited, "")
     );
-    let held = run(StreamOptions::default(), &sse(&[ROLE, said]));
+    let held = run(Asking::default(), &sse(&[ROLE, said]));
     assert_eq!((held.class(), held.out.as_str()), (Class::RateLimited, ""));
     let mid = run(
-        StreamOptions::default(),
+        Asking::default(),
         &sse(&[ROLE, &text("abc", ""), said, DONE_DATA]),
     );
     assert_eq!(mid.class(), Class::RateLimited);
     assert_eq!(mid.out, sse(&[ROLE, &text("abc", "")]));
     assert_eq!(
-        (mid.stream.text().text(), mid.stream.content_chunks()),
-        ("abc", 1)
+        (mid.stream.text().text(), mid.stream.has_content()),
+        ("abc", true)
     );
     let named = run(
-        StreamOptions::default(),
+        Asking::default(),
         "event: error\ndata: {\"message\":\"x\",\"code\":\"server_is_overloaded\"}\n\n",
     );
     assert_eq!(named.class(), Class::Overloaded);
     let null = sse(&[&text("a", r#","error":null"#), &finish(""), DONE_DATA]);
-    assert_eq!(run(StreamOptions::default(), &null).out, null);
+    assert_eq!(run(Asking::default(), &null).out, null);
 }
 
 #[test]
@@ -386,28 +439,25 @@ fn a_cut_stream_never_looks_complete() {
         (vec![ROLE.to_owned(), DONE_DATA.to_owned()], Class::Empty),
         (vec!["[1]".to_owned()], Class::Malformed),
     ] {
-        let run = run(StreamOptions::default(), &sse(&events));
+        let run = run(Asking::default(), &sse(&events));
         assert_eq!(run.class(), class, "{events:?}");
         assert!(!run.out.contains("[DONE]"), "{events:?}");
     }
     let inside = format!("{}data: {{\"id\":\"c\",\"cho", sse(&[text("a", "")]));
-    assert_eq!(run(StreamOptions::default(), &inside).class(), Class::Cut);
-    assert_eq!(
-        run(StreamOptions::default(), ": hi\n\n").class(),
-        Class::Empty
-    );
+    assert_eq!(run(Asking::default(), &inside).class(), Class::Cut);
+    assert_eq!(run(Asking::default(), ": hi\n\n").class(), Class::Empty);
 }
 
 #[test]
 fn every_choice_must_end() {
     let second = text("b", "").replace("\"index\":0", "\"index\":1");
     let cut = sse(&[&text("a", ""), &second, &finish("")]);
-    assert_eq!(run(StreamOptions::default(), &cut).class(), Class::Cut);
+    assert_eq!(run(Asking::default(), &cut).class(), Class::Cut);
     let whole = format!(
         "{cut}{}",
         sse(&[finish("").replace("\"index\":0", "\"index\":1")])
     );
-    let run = run(StreamOptions::default(), &whole);
+    let run = run(Asking::default(), &whole);
     assert_eq!(
         run.out,
         format!("{whole}data: [DONE]\n\n"),
@@ -424,7 +474,7 @@ fn nothing_comes_after_done() {
         &text("b", ""),
         DONE_DATA,
     ]);
-    let run = run(StreamOptions::default(), &input);
+    let run = run(Asking::default(), &input);
     assert_eq!(run.out, sse(&[&text("a", ""), &finish(""), DONE_DATA]));
     assert_eq!(run.stream.text().text(), "a");
 }
@@ -445,14 +495,14 @@ fn every_framing_becomes_the_canonical_one() {
         want.replace("data: ", "data: {\"type\":\"ping\"}\n\ndata: "),
         want.trim_end().to_owned(),
     ] {
-        assert_eq!(run(StreamOptions::default(), &input).out, want, "{input:?}");
+        assert_eq!(run(Asking::default(), &input).out, want, "{input:?}");
     }
     let lines = format!(
         "data: {}\n\n{}",
         pretty.replace('\n', "\ndata: "),
         sse(&[&finish(""), DONE_DATA])
     );
-    let out = run(StreamOptions::default(), &lines).out;
+    let out = run(Asking::default(), &lines).out;
     let first = out
         .split("\n\n")
         .next()
@@ -469,9 +519,9 @@ fn every_framing_becomes_the_canonical_one() {
 fn bare_objects_are_read_too() {
     let events = [text("a{\"}", ""), text("b", ""), finish("")];
     let want = sse(&[&events[0], &events[1], &events[2], DONE_DATA]);
-    let objects = || StreamOptions {
-        framing: Framing::Objects,
-        ..StreamOptions::default()
+    let objects = || Asking {
+        objects: true,
+        ..Asking::default()
     };
     for input in [
         events.join("\n"),
@@ -495,7 +545,7 @@ fn bare_objects_are_read_too() {
 fn bytes_that_are_no_utf8_are_an_error_not_a_replacement() {
     let mut input = sse(&[text("a", "")]).into_bytes();
     input.extend(b"data: {\"choices\":[{\"delta\":{\"content\":\"\xe4\xb8\"}}]}\n\n");
-    let run = carry(StreamOptions::default(), &input, &[]);
+    let run = carry(Asking::default(), &input, &[]);
     assert_eq!(run.class(), Class::Malformed);
     assert_eq!(run.out, sse(&[text("a", "")]));
 }
@@ -519,9 +569,9 @@ fn padding_of_any_length_does_not_break_the_known_shape() {
 
 #[test]
 fn text_is_kept_to_its_bound_and_counted_beyond() {
-    let options = StreamOptions {
+    let options = Asking {
         text_bound: 4,
-        ..StreamOptions::default()
+        ..Asking::default()
     };
     let run = run(
         options,
@@ -548,11 +598,11 @@ fn any_event() -> impl Strategy<Value = String> {
     ]
 }
 
-fn any_options() -> impl Strategy<Value = StreamOptions> {
-    (any::<bool>(), any::<bool>()).prop_map(|(include_usage, rename)| StreamOptions {
+fn any_options() -> impl Strategy<Value = Asking> {
+    (any::<bool>(), any::<bool>()).prop_map(|(include_usage, rename)| Asking {
         include_usage,
         public_model: rename.then(|| "pub".to_owned()),
-        ..StreamOptions::default()
+        ..Asking::default()
     })
 }
 
@@ -606,18 +656,18 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = carry(StreamOptions::default(), &bytes, &[]);
-        let _ = carry(StreamOptions { framing: Framing::Objects, ..asked() }, &bytes, &[]);
+        let _ = carry(Asking::default(), &bytes, &[]);
+        let _ = carry(Asking { objects: true, ..asked() }, &bytes, &[]);
     }
 }
 
 #[test]
 fn a_stream_without_done_is_whole_only_when_all_answers_asked_for_have_ended() {
     let one = sse(&[&text("a", ""), &finish("")]);
-    assert!(run(StreamOptions::default(), &one).result.is_ok());
-    let two = || StreamOptions {
+    assert!(run(Asking::default(), &one).result.is_ok());
+    let two = || Asking {
         choices: 2,
-        ..StreamOptions::default()
+        ..Asking::default()
     };
     let cut = run(two(), &one);
     assert_eq!(cut.class(), Class::Cut);

@@ -3,9 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use switchboard_catalogue::Operation;
 use switchboard_common::{error::Failure, rate_limit::headers};
-use switchboard_proto::scheduler::v1::{
-    AcquireResponse, Candidate, CredentialHeader, Demand, Renewal,
+use switchboard_proto::{
+    common::v1::Endpoint,
+    scheduler::v1::{AcquireResponse, Candidate, CredentialHeader, Demand, Renewal},
 };
 use switchboard_state::admission::{BucketState, LimitKind};
 
@@ -162,17 +164,29 @@ impl Call<'_> {
         (candidates, u32::try_from(place).unwrap_or(0))
     }
 
+    /// What is asked of the upstream.
+    fn operation(&self) -> Operation {
+        match self.asked.endpoint() {
+            Endpoint::CountTokens => Operation::CountTokens,
+            Endpoint::Speech => Operation::Speech,
+            Endpoint::Transcription => Operation::Transcription,
+            _ if self.asked.stream => Operation::Stream,
+            _ => Operation::Create,
+        }
+    }
+
     fn candidate(&self, target: &Target, cost_version: u64) -> Candidate {
         let account = &*target.account;
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let dialect = upstream_dialect(self.dialect, account.dialects).unwrap_or(self.dialect);
+        let upstream_model = target.upstream_model(&self.asked.public_model);
         let timeouts = &self.model.timeouts;
         Candidate {
             account: account.name.to_string(),
-            upstream_model: target.upstream_model(&self.asked.public_model).to_owned(),
+            upstream_model: upstream_model.to_owned(),
             dialect: dialect as i32,
             provider: account.provider.to_owned(),
-            url: account.urls.get(&dialect).cloned().unwrap_or_default(),
+            url: account.url(dialect, self.operation(), upstream_model),
             allow_private_address: account.allow_private_address,
             credential: account
                 .credential

@@ -8,10 +8,10 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use switchboard_dialects::{
-    Class, UpstreamError,
-    chat::{ChatAnswer, ChatStream, StreamOptions, answer_as_stream},
-    sse::Framing,
+    AnswerStream, Class, Form, ReadOptions, StreamOptions, UpstreamError,
+    sse::{Codec, Framing, ObjectSplitter},
 };
+use switchboard_proto::inference::v1::StreamProgress;
 use tokio::time::Instant;
 
 use super::{
@@ -19,7 +19,7 @@ use super::{
     Relayed, collect, public_model, refuse,
 };
 use crate::{
-    asked::Asked,
+    asked::shape,
     caller::Caller,
     domain::{
         outcome::{Fault, Kind},
@@ -45,10 +45,14 @@ pub(super) async fn relay(
     caller.set_head(upstream_head);
     let content_type = headers.get(header::CONTENT_TYPE);
     let framing = Framing::of(content_type.and_then(|value| value.to_str().ok()));
-    let options = options(conductor, request, course, framing);
-    course.stream = Some(Box::new(ChatStream::new(options)));
-    if framing == Framing::Whole {
+    course.stream = Some(request.asked.stream(options(conductor, request, course)));
+    let events = request.asked.form() != Form::Bytes;
+    if events && framing == Framing::Whole {
         return relay_whole(conductor, request, course, caller, body, secret).await;
+    }
+    let mut codec: Coded = None;
+    if events && framing == Framing::Objects {
+        codec = Some(Box::new(ObjectSplitter::new(conductor.config.event_limit)));
     }
     let idle = Duration::from_millis(course.candidate.idle_timeout_ms);
     loop {
@@ -56,18 +60,19 @@ pub(super) async fn relay(
             .attend_until(Instant::now() + idle, body.next())
             .await?;
         let read = match piece {
-            Ok(Some(Ok(bytes))) => push_at_hand(course, &mut body, bytes).await,
+            Ok(Some(Ok(bytes))) => push_at_hand(course, &mut body, &mut codec, bytes).await,
             Ok(Some(Err(error))) => {
                 tracing::debug!(%error, "upstream broke off in mid-stream");
                 course.broke_off(Failed::Cut)
             }
-            Ok(None) => course.with_stream(ChatStream::finish),
+            Ok(None) => course.finish_stream(&mut codec),
             Err(_) => course.broke_off(Failed::Idle),
         };
         let (out, state) = look(conductor, course);
         if let Some(out) = out {
             course.live.written(&conductor.journal).await;
-            caller.pass(out, state.done).await?;
+            let progress = course.progress();
+            caller.pass(out, state.done, progress).await?;
         }
         match read {
             Ok(()) if state.done => {
@@ -81,6 +86,9 @@ pub(super) async fn relay(
         }
     }
 }
+
+/// What makes events of an upstream's own framing, where it has one.
+type Coded = Option<Box<dyn Codec>>;
 
 /// Where the stream stands.
 struct State {
@@ -110,7 +118,7 @@ fn fail(
         Failed::Said(error) if !committed => {
             return refuse(request, course, caller, &error, 200, secret);
         }
-        Failed::Said(error) => Fault::said(&error, 200),
+        Failed::Said(error) => Fault::said(&error, 200, shape(request.call.dialect)),
         Failed::Cut => Fault::of(Kind::Answer(Class::Cut)),
         Failed::Idle => Fault::of(Kind::IdleTimeout),
     };
@@ -121,38 +129,32 @@ fn fail(
     })
 }
 
-fn options(
-    conductor: &Conductor,
-    request: &Request,
-    course: &Course,
-    framing: Framing,
-) -> StreamOptions {
+fn options(conductor: &Conductor, request: &Request, course: &Course) -> StreamOptions {
     StreamOptions {
         public_model: public_model(request, course).map(str::to_owned),
-        include_usage: matches!(&request.asked, Asked::Chat(chat) if chat.include_usage),
-        choices: match &request.asked {
-            Asked::Chat(chat) => chat.n,
-            Asked::Embeddings(_) => 1,
-        },
         text_bound: conductor.config.count_output,
         hold_bound: conductor.config.hold,
         max_event: conductor.config.event_limit,
-        framing,
     }
 }
 
 /// Pushes a piece and what came with it in the same read.
-async fn push_at_hand(course: &mut Course, body: &mut Decoded, first: Bytes) -> Result<(), Failed> {
+async fn push_at_hand(
+    course: &mut Course,
+    body: &mut Decoded,
+    codec: &mut Coded,
+    first: Bytes,
+) -> Result<(), Failed> {
     let mut gathered = first.len();
-    course.with_stream(|stream| stream.push(first))?;
+    course.push_stream(codec, first)?;
     while gathered < GATHER {
         match body.at_hand().await {
             Some(Some(Ok(bytes))) => {
                 gathered += bytes.len();
-                course.with_stream(|stream| stream.push(bytes))?;
+                course.push_stream(codec, bytes)?;
             }
             Some(Some(Err(_))) => return course.broke_off(Failed::Cut),
-            Some(None) => return course.with_stream(ChatStream::finish),
+            Some(None) => return course.finish_stream(codec),
             None => break,
         }
     }
@@ -195,19 +197,19 @@ async fn relay_whole(
         Ok(body) => body,
         Err(kind) => return Ok(Relayed::Failed(Fault::of(kind))),
     };
-    if let Err(error) = ChatAnswer::read(&body, 0) {
+    if let Err(error) = request.asked.read(&body, &ReadOptions::default()) {
         return refuse(request, course, caller, &error, 200, secret);
     }
-    let events = answer_as_stream(&body);
+    let events = request.asked.as_events(&body);
     let read = course
-        .with_stream(|stream| stream.push(events))
-        .and_then(|()| course.with_stream(ChatStream::finish));
+        .push_stream(&mut None, events)
+        .and_then(|()| course.finish_stream(&mut None));
     let (out, state) = look(conductor, course);
     if let Err(failed) = read {
         return fail(request, course, caller, failed, state.committed, secret);
     }
     course.live.written(&conductor.journal).await;
-    caller.pass(out.unwrap_or_default(), true).await?;
+    caller.pass(out.unwrap_or_default(), true, None).await?;
     Ok(Relayed::Served(End::Complete(200)))
 }
 
@@ -225,6 +227,19 @@ async fn drain(body: &mut Decoded) {
 }
 
 impl Course {
+    /// Where the stream stands, for an edge that must end it in our place. What never changes is told once.
+    fn progress(&mut self) -> Option<StreamProgress> {
+        let at = self.stream.as_deref()?.progress()?;
+        let first = !std::mem::replace(&mut self.introduced, true);
+        let once = |text: String| if first { text } else { String::new() };
+        Some(StreamProgress {
+            response_id: once(at.response_id),
+            created_at: if first { at.created_at } else { 0 },
+            model: once(at.model),
+            next_sequence: at.next_sequence,
+        })
+    }
+
     /// The upstream will say no more. Where every answer had its finish reason by then nothing of it is missing, just as
     /// when the body ends without `[DONE]`.
     fn broke_off(&mut self, failed: Failed) -> Result<(), Failed> {
@@ -234,9 +249,25 @@ impl Course {
         }
     }
 
+    fn push_stream(&mut self, codec: &mut Coded, bytes: Bytes) -> Result<(), Failed> {
+        let bytes = match codec {
+            Some(codec) => codec.push(&bytes).map_err(Failed::Said)?,
+            None => bytes,
+        };
+        self.with_stream(|stream| stream.push(bytes))
+    }
+
+    fn finish_stream(&mut self, codec: &mut Coded) -> Result<(), Failed> {
+        if let Some(codec) = codec {
+            let rest = codec.finish();
+            self.with_stream(|stream| stream.push(rest))?;
+        }
+        self.with_stream(|stream| stream.finish())
+    }
+
     fn with_stream(
         &mut self,
-        work: impl FnOnce(&mut ChatStream) -> Result<(), Box<UpstreamError>>,
+        work: impl FnOnce(&mut dyn AnswerStream) -> Result<(), Box<UpstreamError>>,
     ) -> Result<(), Failed> {
         match self.stream.as_deref_mut() {
             Some(stream) => work(stream).map_err(Failed::Said),

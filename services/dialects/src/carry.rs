@@ -1,0 +1,409 @@
+//! Carrying a streamed answer: what is the same in every dialect that streams events.
+//!
+//! A [`Carrier`] reads events, holds what comes before the first content (SPEC FWD-3) and gives out whole events, as few
+//! pieces as possible (FWD-2). What the events mean is the dialect's [`Grammar`].
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use bytes::{BufMut as _, Bytes};
+
+use crate::error::{Class, UpstreamError};
+use crate::sse::{DEFAULT_MAX_EVENT, Decoder, Frame, Outbox};
+use crate::text::TextBuffer;
+use crate::usage::UsageReport;
+
+/// How a stream is to be carried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// The public name that answers must carry, given when the upstream's name of the model differs from it; `None`
+    /// leaves `model` as the upstream says it (SPEC FWD-1).
+    pub public_model: Option<String>,
+    /// Keep at most this much output text for counting, in bytes.
+    pub text_bound: usize,
+    /// Hold at most this much before the first content, in bytes; then commit (SPEC FWD-3).
+    pub hold_bound: usize,
+    /// The largest single event, in bytes.
+    pub max_event: usize,
+}
+
+impl Default for StreamOptions {
+    fn default() -> Self {
+        Self {
+            public_model: None,
+            text_bound: 1 << 20,
+            hold_bound: 1 << 20,
+            max_event: DEFAULT_MAX_EVENT,
+        }
+    }
+}
+
+/// Where a stream stands, for whoever has to end it in this one's place (SPEC FWD-3).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The response's id.
+    pub response_id: String,
+    /// When it was created, Unix seconds.
+    pub created_at: i64,
+    /// The model's name as the caller sees it.
+    pub model: String,
+    /// The `sequence_number` of the event to come.
+    pub next_sequence: u64,
+}
+
+/// Carries one streamed answer. [`push`](Self::push) what was read, then [`take`](Self::take) what may go out; after
+/// the upstream's last byte [`finish`](Self::finish) and take once more. Nothing can be taken before the answer is
+/// committed, that is before its first content (or its regular end): until then a failure leaves no trace, and the
+/// stream can be dropped for another account's (SPEC FWD-3).
+///
+/// An error from `push` or `finish` is final. What was ready before it can still be taken; whoever carries the stream then
+/// ends it with an error event ([`Shape`](crate::error::Shape)) if anything was committed. What marks a regular end is never written after an
+/// error.
+pub trait AnswerStream: Debug + Send + Sync {
+    /// Takes the bytes of one read of the upstream's body.
+    ///
+    /// # Errors
+    /// When the upstream says that it failed, or what it says is no stream of its dialect.
+    fn push(&mut self, bytes: Bytes) -> Result<(), Box<UpstreamError>>;
+
+    /// The upstream's body has ended.
+    ///
+    /// # Errors
+    /// When it ended before the answer did (CASES C1), or without any.
+    fn finish(&mut self) -> Result<(), Box<UpstreamError>>;
+
+    /// All that may go out now, as one piece: whole events, in order. `None` before the answer is committed and when
+    /// there is nothing new.
+    fn take(&mut self) -> Option<Bytes>;
+
+    /// Whether the answer is irrevocable: content was read, or its end, or more was held than may be.
+    fn committed(&self) -> bool;
+
+    /// Whether content was read (SPEC FWD-3's table): the first token has come.
+    fn has_content(&self) -> bool;
+
+    /// Whether the answer has ended as it should: the rest of the upstream's body does not matter.
+    fn done(&self) -> bool;
+
+    /// Whether nothing of the answer is missing although its end mark is: what may still come is usage and that mark.
+    fn complete(&self) -> bool;
+
+    /// What the upstream reported, as far as it did.
+    fn usage(&self) -> Option<&UsageReport>;
+
+    /// The output read so far, as a tokenizer would count it: text, reasoning, refusals, tool names and arguments.
+    /// Error bytes are never part of it (CASES A2).
+    fn text(&self) -> &TextBuffer;
+
+    /// Bytes held in memory for this stream.
+    fn buffered(&self) -> usize;
+
+    /// Where it stands, in dialects whose failure event must tell (Responses).
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+
+    /// The id under which the upstream keeps the answer (Responses with `store`), once it is known.
+    fn stored_id(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// One event of the upstream.
+#[derive(Debug)]
+pub(crate) struct Event<'a> {
+    /// Its name, if it has one.
+    pub(crate) name: Option<&'a [u8]>,
+    /// Its data.
+    pub(crate) data: &'a str,
+    /// Its bytes on the wire are what we would write.
+    pub(crate) canonical: bool,
+    /// It was ended by a blank line, not by the end of the body.
+    pub(crate) terminated: bool,
+    /// Where it lies in `block`.
+    pub(crate) span: Range<usize>,
+    /// What the current read brought.
+    pub(crate) block: &'a Bytes,
+}
+
+/// What became of the stream so far.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// What may go out.
+    pub(crate) out: Outbox,
+    /// What the upstream reported.
+    pub(crate) usage: Option<UsageReport>,
+    /// Events that are part of an answer.
+    pub(crate) events: u64,
+    /// Whether any of them had content.
+    pub(crate) content: bool,
+    /// The answer is irrevocable.
+    pub(crate) committed: bool,
+    /// The answer has ended as it should.
+    pub(crate) done: bool,
+}
+
+impl State {
+    /// Content was read: the answer is irrevocable.
+    pub(crate) const fn content(&mut self) {
+        self.content = true;
+        self.committed = true;
+    }
+
+    /// Passes an event on, as it came where that is canonical.
+    pub(crate) fn pass(&mut self, event: &Event<'_>) {
+        if event.canonical {
+            self.out.pass(event.span.clone());
+        } else {
+            let out = self.out.writer();
+            crate::sse::write_event(out, event.name, event.data);
+        }
+    }
+
+    /// Writes an event under its name.
+    pub(crate) fn write(&mut self, name: Option<&[u8]>, data: &str) {
+        let out = self.out.writer();
+        out.reserve(data.len() + 64);
+        crate::sse::write_event(out, name, data);
+    }
+}
+
+/// What the events of a dialect mean.
+pub(crate) trait Grammar: Debug + Send + Sync {
+    /// A new read begins: ranges of the last one mean nothing any more.
+    fn start(&mut self) {}
+
+    /// Takes one event: passes it on, changes it, holds it back or drops it.
+    fn event(&mut self, event: &Event<'_>, state: &mut State) -> Result<(), Box<UpstreamError>>;
+
+    /// The body ended where the answer was complete but its end mark missing: writes what ends it.
+    fn close(&mut self, state: &mut State);
+
+    /// Whether nothing of the answer is missing but the end mark.
+    fn complete(&self) -> bool;
+
+    /// The output so far.
+    fn text(&self) -> &TextBuffer;
+
+    /// Bytes that it keeps.
+    fn kept(&self) -> usize {
+        self.text().text().len()
+    }
+
+    /// See [`AnswerStream::progress`].
+    fn progress(&self) -> Option<Progress> {
+        None
+    }
+
+    /// See [`AnswerStream::stored_id`].
+    fn stored_id(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// A stream of events of one dialect.
+#[derive(Debug)]
+pub(crate) struct Carrier<G> {
+    decoder: Decoder,
+    grammar: G,
+    state: State,
+    hold_bound: usize,
+}
+
+impl<G: Grammar> Carrier<G> {
+    /// A stream of which nothing has been read.
+    pub(crate) fn new(grammar: G, hold_bound: usize, max_event: usize) -> Self {
+        Self {
+            decoder: Decoder::new(max_event),
+            grammar,
+            state: State::default(),
+            hold_bound,
+        }
+    }
+
+    fn drain(&mut self) -> Result<(), Box<UpstreamError>> {
+        self.state.out.start(self.decoder.block());
+        while !self.state.done {
+            let Some(frame) = self.decoder.next_frame()? else {
+                break;
+            };
+            let event = self.decoder.event(&frame)?;
+            self.grammar.event(&event, &mut self.state)?;
+        }
+        self.state.committed |= self.state.out.len() > self.hold_bound;
+        Ok(())
+    }
+}
+
+impl Decoder {
+    fn event<'a>(&'a self, frame: &Frame) -> Result<Event<'a>, Box<UpstreamError>> {
+        Ok(Event {
+            name: self.name(frame),
+            data: self.data(frame)?,
+            canonical: frame.canonical,
+            terminated: frame.terminated,
+            span: frame.span.clone(),
+            block: self.block(),
+        })
+    }
+}
+
+impl<G: Grammar> AnswerStream for Carrier<G> {
+    fn push(&mut self, bytes: Bytes) -> Result<(), Box<UpstreamError>> {
+        if self.state.done {
+            return Ok(());
+        }
+        self.grammar.start();
+        self.decoder.push(bytes);
+        self.drain()
+    }
+
+    fn finish(&mut self) -> Result<(), Box<UpstreamError>> {
+        if !self.state.done {
+            self.grammar.start();
+            self.decoder.finish();
+            self.drain()?;
+        }
+        if self.state.done {
+            return Ok(());
+        }
+        if self.grammar.complete() {
+            self.grammar.close(&mut self.state);
+            self.state.committed = true;
+            self.state.done = true;
+            return Ok(());
+        }
+        Err(Box::new(if self.state.events == 0 {
+            UpstreamError::found(Class::Empty, "the upstream's stream was empty")
+        } else {
+            UpstreamError::found(
+                Class::Cut,
+                "the upstream's stream ended before the answer did",
+            )
+        }))
+    }
+
+    fn take(&mut self) -> Option<Bytes> {
+        if self.state.committed {
+            self.state.out.take()
+        } else {
+            None
+        }
+    }
+
+    fn committed(&self) -> bool {
+        self.state.committed
+    }
+
+    fn has_content(&self) -> bool {
+        self.state.content
+    }
+
+    fn done(&self) -> bool {
+        self.state.done
+    }
+
+    fn complete(&self) -> bool {
+        self.grammar.complete()
+    }
+
+    fn usage(&self) -> Option<&UsageReport> {
+        self.state.usage.as_ref()
+    }
+
+    fn text(&self) -> &TextBuffer {
+        self.grammar.text()
+    }
+
+    fn buffered(&self) -> usize {
+        self.decoder.buffered() + self.state.out.len() + self.grammar.kept()
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        self.grammar.progress()
+    }
+
+    fn stored_id(&self) -> Option<&str> {
+        self.grammar.stored_id()
+    }
+}
+
+/// An event that is no JSON object: half of one where the body ended in it.
+pub(crate) fn no_object(event: &Event<'_>) -> Box<UpstreamError> {
+    Box::new(if event.terminated {
+        UpstreamError::found(
+            Class::Malformed,
+            "the upstream's stream has an event that is no JSON object",
+        )
+    } else {
+        UpstreamError::found(Class::Cut, "the upstream's stream ended inside an event")
+    })
+}
+
+/// Carries bytes that mean nothing to us, such as audio: they are content from the first one on.
+#[derive(Debug, Default)]
+pub struct RawStream {
+    out: bytes::BytesMut,
+    first: Bytes,
+    begun: bool,
+    done: bool,
+    text: TextBuffer,
+}
+
+impl AnswerStream for RawStream {
+    fn push(&mut self, bytes: Bytes) -> Result<(), Box<UpstreamError>> {
+        self.begun |= !bytes.is_empty();
+        if self.first.is_empty() && self.out.is_empty() {
+            self.first = bytes;
+        } else {
+            let first = std::mem::take(&mut self.first);
+            self.out.put_slice(&first);
+            self.out.put_slice(&bytes);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Box<UpstreamError>> {
+        if !self.begun {
+            let text = "the upstream's answer was empty";
+            return Err(Box::new(UpstreamError::found(Class::Empty, text)));
+        }
+        self.done = true;
+        Ok(())
+    }
+
+    fn take(&mut self) -> Option<Bytes> {
+        if self.out.is_empty() {
+            return Some(std::mem::take(&mut self.first)).filter(|first| !first.is_empty());
+        }
+        Some(self.out.split().freeze())
+    }
+
+    fn committed(&self) -> bool {
+        self.begun
+    }
+
+    fn has_content(&self) -> bool {
+        self.begun
+    }
+
+    fn done(&self) -> bool {
+        self.done
+    }
+
+    fn complete(&self) -> bool {
+        false
+    }
+
+    fn usage(&self) -> Option<&UsageReport> {
+        None
+    }
+
+    fn text(&self) -> &TextBuffer {
+        &self.text
+    }
+
+    fn buffered(&self) -> usize {
+        self.out.len() + self.first.len()
+    }
+}

@@ -1,0 +1,96 @@
+//! A chat request as the pipeline sees it.
+
+use bytes::Bytes;
+
+use super::answer::{ChatAnswer, answer_as_stream};
+use super::patch::Patch;
+use super::request::ChatRequest;
+use super::stream::{Asked, ChatStream};
+use crate::carry::{AnswerStream, StreamOptions};
+use crate::dialect::{Change, DialectRequest, Form, Needs, ReadOptions, WholeAnswer};
+use crate::error::UpstreamError;
+use crate::text::TextBuffer;
+
+impl DialectRequest for ChatRequest {
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn form(&self) -> Form {
+        if self.stream {
+            Form::Events
+        } else {
+            Form::Whole
+        }
+    }
+
+    fn text_bytes(&self) -> u64 {
+        self.text_bytes
+    }
+
+    fn output_limit(&self) -> Option<u64> {
+        Self::output_limit(self)
+    }
+
+    fn choices(&self) -> u32 {
+        u32::try_from(self.n).unwrap_or(u32::MAX)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs {
+            tools: self.has_tools,
+            vision: self.images > 0,
+            json: self.has_response_format,
+            audio: self.audios > 0,
+        }
+    }
+
+    fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {
+        let patch = Patch {
+            model: Some(change.model),
+            include_usage: true,
+            output_cap: change.output_cap,
+            ..Patch::default()
+        };
+        self.patch(body, &patch)
+    }
+
+    fn input(&self, body: &[u8], text: &mut TextBuffer) -> u64 {
+        // The body was read before: what cannot be read now adds nothing.
+        let _same = Self::input_text(body, text);
+        0
+    }
+
+    fn read(
+        &self,
+        body: &Bytes,
+        options: &ReadOptions<'_>,
+    ) -> Result<WholeAnswer, Box<UpstreamError>> {
+        // Its text is kept only where it has to be counted.
+        let mut answer = ChatAnswer::read(body, 0)?;
+        let told = answer.usage.as_ref().and_then(|said| said.usage.output);
+        let mut text = None;
+        if told.is_none() && options.text_bound > 0 {
+            answer = ChatAnswer::read(body, options.text_bound)?;
+            text = Some(std::mem::take(&mut answer.text));
+        }
+        Ok(WholeAnswer {
+            body: answer.patch(body, options.public_model),
+            usage: answer.usage,
+            text,
+            ..WholeAnswer::default()
+        })
+    }
+
+    fn stream(&self, options: StreamOptions) -> Box<dyn AnswerStream> {
+        let asked = Asked {
+            include_usage: self.include_usage,
+            choices: self.n,
+        };
+        Box::new(ChatStream::open(asked, options))
+    }
+
+    fn as_events(&self, body: &[u8]) -> Bytes {
+        answer_as_stream(body)
+    }
+}

@@ -1,0 +1,63 @@
+//! An embeddings request as the pipeline sees it.
+
+use bytes::Bytes;
+
+use super::answer::EmbeddingsAnswer;
+use super::request::EmbeddingsRequest;
+use crate::carry::{AnswerStream, RawStream, StreamOptions};
+use crate::dialect::{Change, DialectRequest, Form, ReadOptions, WholeAnswer};
+use crate::error::UpstreamError;
+use crate::text::TextBuffer;
+
+impl DialectRequest for EmbeddingsRequest {
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn form(&self) -> Form {
+        Form::Whole
+    }
+
+    fn text_bytes(&self) -> u64 {
+        self.text_bytes
+    }
+
+    fn generates(&self) -> bool {
+        false
+    }
+
+    fn operation(&self) -> &'static str {
+        "embeddings"
+    }
+
+    fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {
+        self.patch(body, Some(change.model))
+    }
+
+    fn input(&self, body: &[u8], text: &mut TextBuffer) -> u64 {
+        // The body was read before: what cannot be read now adds nothing.
+        let _same = Self::input_text(body, text);
+        self.tokens
+    }
+
+    fn read(
+        &self,
+        body: &Bytes,
+        options: &ReadOptions<'_>,
+    ) -> Result<WholeAnswer, Box<UpstreamError>> {
+        let answer = EmbeddingsAnswer::read(body)?;
+        Ok(WholeAnswer {
+            body: answer.patch(body, options.public_model, self.encoding)?,
+            usage: answer.usage,
+            ..WholeAnswer::default()
+        })
+    }
+
+    fn stream(&self, _: StreamOptions) -> Box<dyn AnswerStream> {
+        Box::new(RawStream::default())
+    }
+
+    fn as_events(&self, body: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(body)
+    }
+}
