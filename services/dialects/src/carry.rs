@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use bytes::{BufMut as _, Bytes};
 
-use crate::error::{Class, UpstreamError};
+use crate::error::{Class, Rules, UpstreamError};
 use crate::sse::{DEFAULT_MAX_EVENT, Decoder, Frame, Outbox};
 use crate::text::TextBuffer;
 use crate::usage::UsageReport;
@@ -25,6 +25,8 @@ pub struct StreamOptions {
     pub hold_bound: usize,
     /// The largest single event, in bytes.
     pub max_event: usize,
+    /// The account's own failures (SPEC DIAL-4): looked for until content was read.
+    pub rules: Rules,
 }
 
 impl Default for StreamOptions {
@@ -34,6 +36,7 @@ impl Default for StreamOptions {
             text_bound: 1 << 20,
             hold_bound: 1 << 20,
             max_event: DEFAULT_MAX_EVENT,
+            rules: Rules::default(),
         }
     }
 }
@@ -208,16 +211,18 @@ pub(crate) struct Carrier<G> {
     grammar: G,
     state: State,
     hold_bound: usize,
+    rules: Rules,
 }
 
 impl<G: Grammar> Carrier<G> {
     /// A stream of which nothing has been read.
-    pub(crate) fn new(grammar: G, hold_bound: usize, max_event: usize) -> Self {
+    pub(crate) fn new(grammar: G, options: StreamOptions) -> Self {
         Self {
-            decoder: Decoder::new(max_event),
+            decoder: Decoder::new(options.max_event),
             grammar,
             state: State::default(),
-            hold_bound,
+            hold_bound: options.hold_bound,
+            rules: options.rules,
         }
     }
 
@@ -228,6 +233,11 @@ impl<G: Grammar> Carrier<G> {
                 break;
             };
             let event = self.decoder.event(&frame)?;
+            if !self.state.content
+                && let Some(failure) = self.rules.failure_in(event.data.as_bytes())
+            {
+                return Err(failure);
+            }
             self.grammar.event(&event, &mut self.state)?;
         }
         self.state.committed |= self.state.out.len() > self.hold_bound;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::carry::{AnswerStream, StreamOptions};
 use crate::error::UpstreamError;
+use crate::parameters::Layout;
 use crate::text::TextBuffer;
 use crate::usage::UsageReport;
 
@@ -124,6 +125,11 @@ pub trait DialectRequest: Debug + Send + Sync {
 
     /// The type of the body that goes to the upstream; JSON unless the request's own must be kept (multipart).
     fn content_type(&self) -> Option<&str> {
+        None
+    }
+
+    /// Where its parameters stand, in dialects in which accounts may declare what they understand (SPEC FWD-11).
+    fn layout(&self) -> Option<&'static Layout> {
         None
     }
 

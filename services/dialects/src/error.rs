@@ -12,6 +12,7 @@
 mod classify;
 mod delay;
 mod render;
+mod rules;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub use render::error_type;
+pub use rules::{Rule, Rules, Wanted};
 pub use shape::{Saying, Shape};
 
 /// Longest message, code or type of an upstream that is kept, in bytes.

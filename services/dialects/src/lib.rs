@@ -17,6 +17,7 @@ pub mod embeddings;
 pub mod error;
 pub mod headers;
 pub mod json;
+pub mod parameters;
 mod request;
 pub mod sse;
 mod text;

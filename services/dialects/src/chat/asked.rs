@@ -9,7 +9,16 @@ use super::stream::{Asked, ChatStream};
 use crate::carry::{AnswerStream, StreamOptions};
 use crate::dialect::{Change, DialectRequest, Form, Needs, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
+use crate::parameters::Layout;
 use crate::text::TextBuffer;
+
+/// What is no parameter of a chat request. `tools` are one: a server that does not list them does not know them.
+const LAYOUT: Layout = Layout {
+    structural: &["model", "messages", "stream", "stream_options"],
+    nested: &[],
+    turns: "messages",
+    limits: &["max_completion_tokens", "max_tokens"],
+};
 
 impl DialectRequest for ChatRequest {
     fn model(&self) -> &str {
@@ -43,6 +52,10 @@ impl DialectRequest for ChatRequest {
             json: self.has_response_format,
             audio: self.audios > 0,
         }
+    }
+
+    fn layout(&self) -> Option<&'static Layout> {
+        Some(&LAYOUT)
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {

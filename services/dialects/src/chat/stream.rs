@@ -45,18 +45,18 @@ pub(super) struct Chunks {
 
 impl ChatStream {
     /// A stream of which nothing has been read.
-    pub(super) fn open(asked: Asked, options: StreamOptions) -> Self {
+    pub(super) fn open(asked: Asked, mut options: StreamOptions) -> Self {
         let grammar = Chunks {
             reader: ChunkReader::new(options.text_bound),
             edits: Edits::new(
                 asked.include_usage,
-                options.public_model.map(PublicName::new),
+                options.public_model.take().map(PublicName::new),
             ),
             template: Template::default(),
             choices: asked.choices,
             pending: None,
         };
-        Self::new(grammar, options.hold_bound, options.max_event)
+        Self::new(grammar, options)
     }
 }
 

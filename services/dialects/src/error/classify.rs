@@ -134,6 +134,17 @@ impl UpstreamError {
         error
     }
 
+    /// A body that an account's rules declare a failure of `class`.
+    #[must_use]
+    pub fn declared(class: Class, body: &Bytes) -> Self {
+        let said = Said::from_body(body).unwrap_or_default();
+        let mut error = said.classified(None);
+        error.class = class;
+        error.status = None;
+        error.body = None;
+        error
+    }
+
     /// Classifies an error object that came inside a success: `body` is the whole JSON text, `error` the value of its
     /// `error` field (SPEC FWD-5, CASES C4). `None` when that value says that there is no error (`null`, `false`, `""`,
     /// `{}`).

@@ -351,3 +351,46 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn declared_codes_mean_what_the_account_says() {
+    let rule = |path: &str, wanted, class| Rule::new(path, wanted, class).unwrap();
+    let equals = |text: &str| Wanted::Equals(text.to_owned());
+    let rules = Rules(vec![
+        rule("$.code", equals("1302"), Class::RateLimited),
+        rule(
+            "$.errors[1]['err.type']",
+            Wanted::Matches("quota*used".to_owned()),
+            Class::Quota,
+        ),
+        rule("$.base_resp.status_msg", equals("busy"), Class::Overloaded),
+        rule("$.fatal", Wanted::Anything, Class::Server),
+    ]);
+    for (body, class) in [
+        (r#"{"code":1302,"msg":"x"}"#, Some(Class::RateLimited)),
+        (r#"{"code":"1302"}"#, Some(Class::RateLimited)),
+        (r#"{"code":1302.0}"#, Some(Class::RateLimited)),
+        (r#"{"code":13020}"#, None),
+        (
+            r#"{"errors":[{},{"err.type":"quota is all used"}]}"#,
+            Some(Class::Quota),
+        ),
+        (r#"{"errors":[{"err.type":"quota is all used"}]}"#, None),
+        (
+            r#"{"base_resp":{"status_msg":"busy"}}"#,
+            Some(Class::Overloaded),
+        ),
+        (r#"{"fatal":null}"#, Some(Class::Server)),
+        ("nonsense", None),
+        (r#"{"code":1302"#, None),
+    ] {
+        assert_eq!(rules.class_of(body.as_bytes()), class, "{body}");
+    }
+    for path in ["", "code", "$code", "$.", "$[x]", "$['a'", "$..a"] {
+        assert_eq!(
+            Rule::new(path, Wanted::Anything, Class::Server),
+            None,
+            "{path}"
+        );
+    }
+}
