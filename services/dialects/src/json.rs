@@ -137,3 +137,18 @@ pub fn whole_number(raw: &str) -> Option<u64> {
     // no rounding trap: the text of a whole f64 below 10^18 is its exact decimal value
     format!("{n:.0}").trim_start_matches('-').parse().ok()
 }
+
+/// Finds a top-level member of an object; the last one where there are several.
+pub(crate) fn member(data: &str, name: &str) -> Option<Value> {
+    let mut cursor = Cursor::new(data);
+    cursor.enter_object().ok()?;
+    let mut first = true;
+    let mut found = None;
+    while let Some(key) = cursor.next_key(&mut first).ok()? {
+        let value = cursor.skip().ok()?;
+        if crate::usage::key_is(data, key, name) {
+            found = Some(value);
+        }
+    }
+    found
+}

@@ -1,6 +1,6 @@
 //! Why a caller's request is refused before anything is sent.
 
-use crate::json::{JsonError, Kind};
+use crate::json::{JsonError, Kind, Value, whole_number};
 
 /// A request body that cannot be what its endpoint expects. Its text is meant for the caller: which field, what was
 /// expected. Rendered as 400 `invalid_request` (SPEC ERR-1).
@@ -62,4 +62,50 @@ pub(crate) fn utf8(body: &[u8]) -> Result<&str, RequestError> {
     std::str::from_utf8(body).map_err(|e| RequestError::Utf8 {
         at: e.valid_up_to(),
     })
+}
+
+/// Whether a value is an array or object with something in it.
+pub(crate) fn has_members(text: &str, value: Value) -> bool {
+    matches!(value.kind, Kind::Array | Kind::Object)
+        && text
+            .get(value.span.start + 1..value.span.end - 1)
+            .is_some_and(|inside| !inside.trim_ascii().is_empty())
+}
+
+/// A field that is true or false, or `null`.
+pub(crate) fn boolean(
+    field: &'static str,
+    text: &str,
+    value: Value,
+) -> Result<Option<bool>, RequestError> {
+    match value.kind {
+        Kind::Bool => Ok(Some(value.span.of(text) == "true")),
+        Kind::Null => Ok(None),
+        kind => Err(RequestError::kind(field, "true or false", kind)),
+    }
+}
+
+/// A field that is a positive whole number, or `null`.
+pub(crate) fn limit(
+    field: &'static str,
+    text: &str,
+    value: Value,
+) -> Result<Option<u64>, RequestError> {
+    const EXPECTED: &str = "a whole number from 1 to 999999999999999999";
+    match value.kind {
+        Kind::Null => Ok(None),
+        Kind::Number => match whole_number(value.span.of(text)) {
+            Some(n) if n > 0 => Ok(Some(n)),
+            _ => {
+                let mut got = value.span.of(text).to_owned();
+                got.truncate(40);
+                Err(RequestError::Field {
+                    field,
+                    expected: EXPECTED,
+                    got,
+                })
+            }
+        },
+        kind => Err(RequestError::kind(field, EXPECTED, kind)),
+    }
 }

@@ -107,8 +107,7 @@ impl Live {
             return;
         }
         // It was left out under a flood.
-        let draft = self.draft(|_| (), |_| ());
-        if let Some(draft) = draft {
+        if let Some(draft) = self.draft(|_| (), |_| ()) {
             journal.write_down(draft).await;
         }
     }
@@ -123,6 +122,9 @@ impl Live {
             return None;
         }
         change(&mut story);
+        if story.free {
+            return None;
+        }
         story.content_bytes = self.content_bytes.load(Ordering::Relaxed);
         let draft = story.draft(self.elapsed_us());
         if story.attempts.iter().any(|attempt| attempt.sent) {

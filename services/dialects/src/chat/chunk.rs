@@ -1,8 +1,8 @@
 //! Reading one chunk of a stream: what it carries, and where that stands.
 
 use crate::json::{Cursor, JsonError, Kind, Span, Value, whole_number};
+use crate::request::has_members;
 use crate::text::TextBuffer;
-use crate::usage::key_is;
 
 /// Choices above this index are not tracked.
 const MAX_CHOICE: u64 = 127;
@@ -299,27 +299,4 @@ impl ChunkReader {
 
 fn non_empty(value: Value) -> bool {
     value.text().is_some_and(|text| !text.is_empty())
-}
-
-/// An array or object with something in it.
-fn has_members(data: &str, value: Value) -> bool {
-    matches!(value.kind, Kind::Array | Kind::Object)
-        && data
-            .get(value.span.start + 1..value.span.end - 1)
-            .is_some_and(|inside| !inside.trim_ascii().is_empty())
-}
-
-/// Finds a top-level member of an object; the last one where there are several.
-pub(super) fn member(data: &str, name: &str) -> Option<Value> {
-    let mut cursor = Cursor::new(data);
-    cursor.enter_object().ok()?;
-    let mut first = true;
-    let mut found = None;
-    while let Some(key) = cursor.next_key(&mut first).ok()? {
-        let value = cursor.skip().ok()?;
-        if key_is(data, key, name) {
-            found = Some(value);
-        }
-    }
-    found
 }

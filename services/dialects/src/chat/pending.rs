@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::chunk::{Chunk, member};
+use super::chunk::Chunk;
 use super::edits::{PublicName, put_line};
 use crate::carry::Event;
-use crate::json::Kind;
+use crate::json::{Kind, member};
 
 /// A usage chunk that waits for the end of the stream.
 #[derive(Debug)]

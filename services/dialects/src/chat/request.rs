@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::json::{Cursor, JsonError, Kind, Span, Value, whole_number};
-use crate::request::{RequestError, utf8};
+use crate::json::{Cursor, JsonError, Kind, Span, Value};
+use crate::request::{RequestError, boolean, has_members, limit, utf8};
 use crate::text::TextBuffer;
 use crate::usage::key_is;
 
@@ -160,8 +160,7 @@ impl ChatRequest {
                 }
             }
             "tools" | "functions" => {
-                let given = value.kind == Kind::Array && !blank(inside(text, value));
-                self.has_tools |= given;
+                self.has_tools |= value.kind == Kind::Array && has_members(text, value);
             }
             "response_format" => {
                 self.has_response_format =
@@ -337,41 +336,4 @@ fn strings(cursor: &mut Cursor<'_>, out: &mut TextBuffer) -> Result<(), JsonErro
         }
     }
     Ok(())
-}
-
-fn inside(text: &str, value: Value) -> &str {
-    text.get(value.span.start + 1..value.span.end - 1)
-        .unwrap_or("")
-}
-
-fn blank(text: &str) -> bool {
-    text.trim_ascii().is_empty()
-}
-
-fn boolean(field: &'static str, text: &str, value: Value) -> Result<Option<bool>, RequestError> {
-    match value.kind {
-        Kind::Bool => Ok(Some(value.span.of(text) == "true")),
-        Kind::Null => Ok(None),
-        kind => Err(RequestError::kind(field, "true or false", kind)),
-    }
-}
-
-fn limit(field: &'static str, text: &str, value: Value) -> Result<Option<u64>, RequestError> {
-    const EXPECTED: &str = "a whole number from 1 to 999999999999999999";
-    match value.kind {
-        Kind::Null => Ok(None),
-        Kind::Number => match whole_number(value.span.of(text)) {
-            Some(n) if n > 0 => Ok(Some(n)),
-            _ => {
-                let mut got = value.span.of(text).to_owned();
-                got.truncate(40);
-                Err(RequestError::Field {
-                    field,
-                    expected: EXPECTED,
-                    got,
-                })
-            }
-        },
-        kind => Err(RequestError::kind(field, EXPECTED, kind)),
-    }
 }

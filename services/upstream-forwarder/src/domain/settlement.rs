@@ -22,6 +22,8 @@ pub(crate) struct Story {
     pub(crate) stream: bool,
     /// Output tokens are generated.
     pub(crate) generates: bool,
+    /// It is never billed: nothing of it is written down (SURF-1).
+    pub(crate) free: bool,
     pub(crate) price_version: u64,
     pub(crate) catalogue_version: u64,
     pub(crate) trace_id: String,

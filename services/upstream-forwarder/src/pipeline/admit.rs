@@ -120,7 +120,11 @@ pub(super) async fn admit(
     let body = receive(conductor, &mut call, &mut share, caller).await?;
     let asked = asked::read(&call.asking(), &body)?;
     let resolved = who.model(&catalogue, asked.model(), call.dialect)?;
-    let Some(price_version) = resolved.price_version() else {
+    let price_version = match resolved.price_version() {
+        None if asked.free() => Some(0),
+        known => known,
+    };
+    let Some(price_version) = price_version else {
         conductor.meters.unpriced.inc();
         tracing::warn!(model = %resolved.public_name, "a model without a price was asked for");
         return Err(admission::unknown_model(asked.model()).into());
@@ -235,6 +239,7 @@ impl Request {
         story.dialect = self.call.dialect;
         story.stream = self.streams();
         story.generates = self.asked.generates();
+        story.free = self.asked.free();
         story.price_version = self.price_version;
         story.catalogue_version = self.catalogue_version;
         story.trace_id = trace_id();

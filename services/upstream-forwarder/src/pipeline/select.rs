@@ -28,7 +28,7 @@ pub(super) async fn select(
     course: &mut Course,
     caller: &mut Caller,
 ) -> Result<(), Ended> {
-    (course.selecting, course.held) = (true, true);
+    (course.selecting, course.held) = (true, !request.asked.free());
     let reserve = reserve(conductor, request);
     let acquire = acquire(conductor, request);
     let mut both = pin!(both(reserve, acquire));
@@ -89,11 +89,15 @@ async fn both<H, L>(
     }
 }
 
-/// Sets money aside. `None`: billing cannot be reached and the tenant is served without it.
+/// Sets money aside. `None`: nothing is owed for it (SURF-1), or billing cannot be reached and the tenant is served
+/// without it.
 async fn reserve(
     conductor: &Conductor,
     request: &Request,
 ) -> Result<Option<ReserveResponse>, Failure> {
+    if request.asked.free() {
+        return Ok(None);
+    }
     let who = &request.who.principal;
     let message = ReserveRequest {
         request_id: request.call.request_id.clone(),

@@ -30,13 +30,13 @@ pub(super) async fn settle(conductor: &Conductor, mut course: Course, end: End, 
     if !course.selecting {
         return;
     }
-    // One row for each request that was admitted, or whose caller left waiting (CON-1).
+    // One row for each request that was admitted, or whose caller left waiting (CON-1); none for what is never billed.
     let row = course.admitted || end == End::Left;
     release(conductor, &course, end);
     if !row || !course.admitted {
         undo_hold(conductor, &course, &request).await;
     }
-    if row {
+    if row && !request.asked.free() {
         record(conductor, &mut course, &request, end, caller).await;
     }
 }
