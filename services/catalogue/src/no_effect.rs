@@ -74,10 +74,7 @@ const TABLE: &[NoEffect] = &[
     always("accounts[].windows", "the upstream's windows are not counted"),
     always("accounts[].gather", "events are passed on at once"),
     always("accounts[].proxy", "the account is reached directly"),
-    always("accounts[].parameters", "all parameters pass through"),
-    always("accounts[].errors", "only the usual errors are known"),
     always("oauth_providers", "accounts cannot sign in"),
-    always("defaults.unsupported", "all parameters pass through"),
     not("models[].accepts[]", SERVED, NOT_SERVED),
     always("models[].warning_line", "no context budget is kept"),
     always("models[].long_context", "no context budget is kept"),
@@ -115,7 +112,6 @@ const TABLE: &[NoEffect] = &[
     always("tenants[].apps", "apps cannot sign in"),
     is("tenants[].keys[].budgets[].window", &["week", "total"], NOT_COUNTED),
     is("tenants[].keys[].budgets[].rolling", &["true"], "the window follows the calendar"),
-    always("tenants[].keys[].unsupported", "all parameters pass through"),
 ];
 
 /// Why the key at this path has no effect whatever its value, if so.

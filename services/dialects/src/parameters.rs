@@ -29,29 +29,29 @@ pub struct Layout {
     pub limits: &'static [&'static str],
 }
 
-/// A linear change of range.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A linear change of range, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rescale {
     /// What callers send, from lowest to highest.
-    pub from: (f64, f64),
+    pub from: (i64, i64),
     /// What the upstream takes.
-    pub to: (f64, f64),
+    pub to: (i64, i64),
 }
 
 impl Rescale {
     /// A caller's value for the upstream, to six decimals.
     fn apply(self, value: f64) -> Option<String> {
-        let share = (value - self.from.0) / (self.from.1 - self.from.0);
-        let scaled = self.to.0 + share * (self.to.1 - self.to.0);
-        scaled.is_finite().then(|| {
-            let rounded = (scaled * 1e6).round() / 1e6;
-            rounded.to_string()
-        })
+        let [low, high, to_low, to_high] =
+            [self.from.0, self.from.1, self.to.0, self.to.1].map(|millionths| millionths as f64);
+        let scaled = to_low + (value * 1e6 - low) / (high - low) * (to_high - to_low);
+        scaled
+            .is_finite()
+            .then(|| (scaled.round() / 1e6).to_string())
     }
 }
 
 /// An account's declared map.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
     /// The parameters that it takes, by callers' names; `None`: all.
     pub supported: Option<BTreeSet<String>>,

@@ -18,6 +18,7 @@ use switchboard_proto::{
 use tokio::sync::watch;
 
 use crate::{
+    adapter::Adapters,
     config::Config,
     courier::{Courier, Ends},
     domain::retry::RetryBudget,
@@ -61,6 +62,8 @@ pub struct Deps {
     pub journal: PathBuf,
     /// Whom it asks.
     pub peers: Peers,
+    /// What providers want.
+    pub adapters: Adapters,
 }
 
 /// Why a forwarder cannot start.
@@ -115,6 +118,7 @@ impl Component {
             metrics,
             journal,
             peers,
+            adapters,
         } = deps;
         if let Some(problem) = config.problem() {
             return Err(Error::Config(problem));
@@ -144,6 +148,7 @@ impl Component {
             roster: Roster::new(Arc::clone(&clock), &lifecycle),
             principals: Principals::new(&config.principals, config.peer_timeout, auth.clone()),
             supply: Supply::follow(scheduler.clone(), config.feed.reconnect, &lifecycle),
+            adapters,
             vault: Vault::new(config.credentials, config.peer_timeout, credentials.clone()),
             upstreams: Upstreams::new(&config.upstream).map_err(Error::Tls)?,
             retries: RetryBudget::new(config.retry_share, config.retries_in_hand),

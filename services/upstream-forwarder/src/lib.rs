@@ -12,6 +12,7 @@
 //!
 //! It refuses what cannot be settled: without a journal that can be written there are no new requests.
 
+mod adapter;
 mod asked;
 mod caller;
 mod component;
@@ -32,6 +33,7 @@ mod upstream;
 mod usage;
 mod vault;
 
+pub use adapter::{Adapter, Adapters, Credential, Draft, Reading, Unusable, carry_credential};
 pub use component::{Component, Deps, Error, Gauges, Peers};
 pub use config::{Config, Principals as PrincipalsConfig, Upstream as UpstreamConfig};
 pub use grpc::Inference;

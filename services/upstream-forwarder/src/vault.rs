@@ -7,7 +7,6 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
-use http::HeaderValue;
 use moka::{Expiry, future::Cache};
 use secrecy::{ExposeSecret as _, SecretString};
 use switchboard_common::{
@@ -16,10 +15,7 @@ use switchboard_common::{
     feed::News,
     grpc::Rpc,
 };
-use switchboard_proto::{
-    credentials::v1::{GetRequest, credentials_client::CredentialsClient},
-    scheduler::v1::CredentialHeader,
-};
+use switchboard_proto::credentials::v1::{GetRequest, credentials_client::CredentialsClient};
 
 /// See the module's page. Clones share it.
 #[derive(Clone, Debug)]
@@ -40,14 +36,9 @@ pub(crate) struct Secret {
 }
 
 impl Secret {
-    /// The header that carries it; `None` when it cannot stand in a header.
-    pub(crate) fn header(&self, format: &CredentialHeader) -> Option<HeaderValue> {
-        let text = format
-            .format
-            .replace("{secret}", self.secret.expose_secret());
-        let mut value = HeaderValue::try_from(text).ok()?;
-        value.set_sensitive(true);
-        Some(value)
+    /// The secret itself, for whoever sends it.
+    pub(crate) fn secret(&self) -> &SecretString {
+        &self.secret
     }
 
     /// Whether `body` repeats it: as it is, or behind the escapes of JSON.

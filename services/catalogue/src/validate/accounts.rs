@@ -1,9 +1,9 @@
 //! Accounts and OAuth providers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{Context, limits, positive, price, refer, some_or_absent, unique, windows};
-use crate::accounts::{Account, Concurrency, OauthFlow, OauthProvider};
+use crate::accounts::{Account, Concurrency, OauthFlow, OauthProvider, Parameters};
 use crate::decode::listed;
 use crate::diagnostic::{Path, Problems};
 use crate::dialect::Dialect;
@@ -236,14 +236,61 @@ fn language(account: &Account, at: &Path<'_>, errors: &mut Problems<'_>) {
                 "add `equals: VALUE`, or remove one of the two",
             );
         }
-        if !rule.path.starts_with('$') {
+        if !is_json_path(&rule.path) {
             errors.report(
                 &rule_at.key("path"),
-                "a JSON path begins with `$`",
-                "write e.g. `$.error.code`",
+                format!("`{}` is no path into JSON", rule.path),
+                "write e.g. `$.error.code`, `$.errors[0].type` or `$['odd.name']`",
             );
         }
     }
+    if let Some(parameters) = &account.parameters {
+        renamed(parameters, &at.key("parameters"), errors);
+    }
+}
+
+/// Two parameters must not end under one name.
+fn renamed(parameters: &Parameters, at: &Path<'_>, errors: &mut Problems<'_>) {
+    let mut taken: HashMap<&str, &str> = HashMap::new();
+    for (from, to) in &parameters.rename {
+        if let Some(other) = taken.insert(to, from) {
+            errors.report(
+                &at.key("rename").key(from),
+                format!("`{from}` and `{other}` both become `{to}`"),
+                "give each a name of its own",
+            );
+        }
+    }
+}
+
+/// `$`, then `.name`, `['name']` or `[0]` any number of times.
+fn is_json_path(path: &str) -> bool {
+    let Some(mut rest) = path.strip_prefix('$') else {
+        return false;
+    };
+    while !rest.is_empty() {
+        let after = if let Some(after) = rest.strip_prefix("['") {
+            after.split_once("']").map(|(_, after)| after)
+        } else if let Some(after) = rest.strip_prefix('[') {
+            after
+                .split_once(']')
+                .filter(|(index, _)| index.parse::<u64>().is_ok())
+                .map(|(_, after)| after)
+        } else {
+            rest.strip_prefix('.').and_then(|after| {
+                let end = after.find(['.', '[']).unwrap_or(after.len());
+                after
+                    .split_at_checked(end)
+                    .filter(|(name, _)| !name.is_empty())
+                    .map(|(_, after)| after)
+            })
+        };
+        let Some(after) = after else {
+            return false;
+        };
+        rest = after;
+    }
+    true
 }
 
 /// An account that says nothing about its dialects and speaks none that this version serves.

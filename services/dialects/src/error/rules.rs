@@ -20,8 +20,6 @@ pub enum Wanted {
     Equals(String),
     /// A value that a pattern describes, `*` standing for any text.
     Matches(String),
-    /// Any value that is there.
-    Anything,
 }
 
 /// A vendor's code and what it means.
@@ -82,7 +80,6 @@ impl Rule {
                         && whole_number(&said).is_some_and(|n| wanted.parse() == Ok(n)))
             }
             Wanted::Matches(pattern) => matches(pattern, &said),
-            Wanted::Anything => true,
         }
     }
 

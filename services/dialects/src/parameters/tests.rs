@@ -30,8 +30,8 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 fn sample() -> Parameters {
     let halved = Rescale {
-        from: (0.0, 2.0),
-        to: (0.0, 1.5),
+        from: (0, 2_000_000),
+        to: (0, 1_500_000),
     };
     Parameters {
         supported: set(&["temperature", "max_completion_tokens", "stop"]),

@@ -10,6 +10,7 @@ use switchboard_proto::{
 };
 
 use super::{
+    declared,
     document::{Document, SheetRow},
     draw::Policy,
     known::Registry,
@@ -125,6 +126,8 @@ fn account(source: &catalogue::Account, registry: &Registry) -> Account {
         allow_private_address: source.allow_private_address,
         credential: credential(source),
         cooldown_max: source.cooldown_max(),
+        parameters: source.parameters.as_ref().map(declared::parameters),
+        errors: source.errors.iter().map(declared::error_rule).collect(),
         known: registry.account(&name),
         name,
     }

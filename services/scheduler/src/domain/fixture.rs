@@ -27,6 +27,8 @@ pub fn account(name: &str) -> Account {
         priority: 0,
         dialects: DialectSet::default().with(Dialect::OpenaiChat),
         urls: HashMap::new(),
+        parameters: None,
+        errors: Vec::new(),
         allow_private_address: false,
         credential: None,
         cooldown_max: Duration::from_secs(600),

@@ -7,6 +7,7 @@ pub mod choice;
 pub mod compile;
 pub mod cooldown;
 pub mod decision;
+pub mod declared;
 pub mod document;
 pub mod draw;
 pub mod filter;

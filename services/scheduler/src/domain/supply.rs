@@ -11,7 +11,10 @@ use std::{
 
 use switchboard_catalogue::Operation;
 use switchboard_common::ids::{AccountName, GroupName, ModelName};
-use switchboard_proto::{common::v1::Dialect, scheduler::v1::CatalogueSnapshot};
+use switchboard_proto::{
+    common::v1::Dialect,
+    scheduler::v1::{CatalogueSnapshot, ErrorRule, Parameters},
+};
 
 use super::{
     draw::Policy,
@@ -99,6 +102,10 @@ pub struct Account {
     pub credential: Option<(String, String)>,
     /// The longest cooldown; zero: never cooled.
     pub cooldown_max: Duration,
+    /// What it understands of a request's parameters; absent: everything passes through.
+    pub parameters: Option<Parameters>,
+    /// Its vendor's codes.
+    pub errors: Vec<ErrorRule>,
     /// What is known of it now.
     pub known: Arc<AccountKnown>,
 }

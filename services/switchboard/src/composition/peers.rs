@@ -95,6 +95,7 @@ pub(super) async fn start_forwarder(
         lifecycle,
         metrics,
         journal: ground.dir.journal(),
+        adapters: switchboard_forwarder::Adapters::default(),
         peers: switchboard_forwarder::Peers {
             auth: peers.service(Role::Auth, Role::Forwarder)?,
             scheduler: peers.service(Role::Scheduler, Role::Forwarder)?,

@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod catalogue;
+pub(crate) mod declared;
 pub(crate) mod glob;
 pub(crate) mod outcome;
 pub(crate) mod retry;

@@ -253,6 +253,12 @@ impl Request {
         self.asked.form() != Form::Whole
     }
 
+    /// Whether a parameter that the account does not take is an error: as the key says, else the account, else the gateway.
+    pub(super) fn rejects_unsupported(&self, account: Option<bool>) -> bool {
+        self.who.principal.reject_unsupported
+            || account.unwrap_or(self.resolved.model.reject_unsupported)
+    }
+
     /// Whose money it is.
     pub(super) fn party(&self) -> Party {
         let who = &self.who.principal;

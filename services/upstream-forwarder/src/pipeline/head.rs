@@ -73,9 +73,27 @@ fn common(
     if cap > 0 {
         headers.push(header("x-switchboard-output-capped", &cap.to_string()));
     }
+    if !course.dropped.is_empty() {
+        headers.push(header(
+            "x-switchboard-dropped-params",
+            &named_briefly(&course.dropped),
+        ));
+    }
     headers.extend(limits::headers(course, rates));
     headers.extend(upstream.into_iter().flat_map(for_caller));
     headers
+}
+
+/// Names of parameters in a header's room: they are the caller's own and may be anything.
+fn named_briefly(names: &[String]) -> String {
+    let brief = |name: &String| {
+        name.chars()
+            .filter(|c| *c != ',')
+            .take(64)
+            .collect::<String>()
+    };
+    let told: Vec<String> = names.iter().take(32).map(brief).collect();
+    told.join(", ")
 }
 
 fn named(request: &Request) -> Header {

@@ -40,6 +40,7 @@ use self::{
     settle::settle,
 };
 use crate::{
+    adapter::Adapters,
     caller::Caller,
     config::Config,
     courier::Courier,
@@ -75,6 +76,7 @@ pub(crate) struct Conductor {
     pub(crate) principals: Principals,
     pub(crate) supply: Supply,
     pub(crate) vault: Vault,
+    pub(crate) adapters: Adapters,
     pub(crate) upstreams: Upstreams,
     pub(crate) retries: RetryBudget,
     pub(crate) tokens: Tokens,
@@ -134,6 +136,8 @@ pub(crate) struct Course {
     stream: Option<Box<dyn AnswerStream>>,
     /// The caller's edge knows what stream it is.
     introduced: bool,
+    /// Parameters that the account does not take and that were left out (FWD-11).
+    dropped: Vec<String>,
     /// A whole answer's text, where it must be counted.
     text: Option<TextBuffer>,
     /// Its held bytes, counted.
@@ -257,6 +261,7 @@ impl Course {
             outcome: None,
             stream: None,
             introduced: false,
+            dropped: Vec::new(),
             text: None,
             share: Share::none(&conductor.buffers),
         }

@@ -25,6 +25,7 @@ use crate::{
     asked::shape,
     caller::Caller,
     domain::{
+        declared,
         outcome::{Fault, Kind, failure_of},
         settlement::End,
     },
@@ -63,6 +64,7 @@ pub(super) async fn relay(
     let Some(mut body) = Decoded::new(&parts.headers, body) else {
         return Ok(Relayed::Failed(malformed(status)));
     };
+    let adapter = conductor.adapters.of(&course.candidate.provider);
     if !parts.status.is_success() {
         let body = match collect(course, caller, &mut body, 4 * MAX_BODY).await? {
             Ok(body) => body,
@@ -71,7 +73,11 @@ pub(super) async fn relay(
         };
         let now = UNIX_EPOCH
             + Duration::from_micros(u64::try_from(conductor.clock.now_us()).unwrap_or(0));
-        let error = UpstreamError::from_http(status, &parts.headers, &body, now);
+        let body = adapter.document(body).unwrap_or_default();
+        let mut error = UpstreamError::from_http(status, &parts.headers, &body, now);
+        if let Some(class) = declared::rules(&course.candidate).class_of(&body) {
+            error.class = class;
+        }
         return refuse(request, course, caller, &error, status, secret);
     }
     if request.streams() {
@@ -108,11 +114,16 @@ fn whole(
     body: &Bytes,
     content_type: Option<&str>,
 ) -> Result<WholeAnswer, Box<UpstreamError>> {
+    let adapter = conductor.adapters.of(&course.candidate.provider);
     let options = ReadOptions {
         public_model: public_model(request, course),
         text_bound: conductor.config.count_output,
         content_type,
     };
+    let body = &adapter.document(body.clone())?;
+    if let Some(failure) = declared::rules(&course.candidate).failure_in(body) {
+        return Err(failure);
+    }
     let mut answer = request.asked.read(body, &options)?;
     course.text = answer.text.take();
     if let Some(report) = answer.usage.take() {

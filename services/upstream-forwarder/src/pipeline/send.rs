@@ -2,15 +2,22 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use http::{HeaderName, HeaderValue, Response, Uri};
+use bytes::Bytes;
+use http::{HeaderValue, Response, Uri};
 use hyper::body::Incoming;
-use switchboard_dialects::{Change, Form};
+use switchboard_common::error::{Failure, Reason};
+use switchboard_dialects::{
+    Change, Form,
+    parameters::{Handling, Unsupported},
+};
 use tokio::time::Instant;
 
 use super::{Conductor, Course, Ended, admit::Request};
 use crate::{
+    adapter::{Credential, Draft},
     caller::{Caller, Elapsed},
     domain::{
+        declared,
         outcome::{Fault, Kind},
         settlement::Tried,
     },
@@ -44,13 +51,8 @@ pub(super) async fn send(
     let Ok(url) = candidate.url.parse::<Uri>() else {
         return Ok(Err(Fault::of(Kind::Address)));
     };
-    let credential = match credential(course, secret) {
-        Ok(credential) => credential,
-        Err(fault) => return Ok(Err(fault)),
-    };
     let hygiene = Hygiene {
         caller: &request.call.headers,
-        credential,
         content_type: request
             .asked
             .content_type()
@@ -59,14 +61,31 @@ pub(super) async fn send(
         hops: request.call.hops + 1,
         trace: conductor.config.trace_upstream,
     };
-    let sent = Sent::new();
-    let change = Change {
-        model: &candidate.upstream_model,
-        output_cap: cap,
+    let mut head = build(url, hygiene);
+    let mut body = prepare(request, course, cap)?;
+    let candidate = &course.candidate;
+    let mut draft = Draft {
+        url: &head.uri,
+        headers: &mut head.headers,
+        body: &mut body,
+        credential: candidate
+            .credential
+            .as_ref()
+            .zip(secret)
+            .map(|(format, secret)| Credential {
+                header: &format.name,
+                format: &format.format,
+                secret: secret.secret(),
+            }),
+        now: conductor.clock.now_ms() / 1_000,
     };
-    let body = request.asked.prepare(&request.body, &change);
+    let adapter = conductor.adapters.of(&candidate.provider);
+    if adapter.dress(&mut draft).is_err() {
+        return Ok(Err(Fault::of(Kind::NoCredential)));
+    }
+    let sent = Sent::new();
     let outgoing = Outgoing::new(body, Arc::clone(&sent), note_sent(conductor, course));
-    let message = build(url, hygiene, outgoing);
+    let message = http::Request::from_parts(head, outgoing);
     let connect = Duration::from_millis(candidate.connect_timeout_ms);
     let needs = Needs {
         private: candidate.allow_private_address,
@@ -140,16 +159,30 @@ fn note_sent(conductor: &Arc<Conductor>, course: &Course) -> Box<dyn FnOnce() + 
     })
 }
 
-fn credential(
-    course: &Course,
-    secret: Option<&Secret>,
-) -> Result<Option<(HeaderName, HeaderValue)>, Fault> {
-    let (Some(format), Some(secret)) = (&course.candidate.credential, secret) else {
-        return Ok(None);
+/// The caller's body for this upstream: its model's name, our cap, and of the parameters what the account takes (FWD-11).
+fn prepare(request: &Request, course: &mut Course, cap: Option<u64>) -> Result<Bytes, Failure> {
+    let candidate = &course.candidate;
+    let change = Change {
+        model: &candidate.upstream_model,
+        output_cap: cap,
     };
-    let name = HeaderName::from_bytes(format.name.as_bytes()).ok();
-    let header = name.zip(secret.header(format));
-    header
-        .map(Some)
-        .ok_or_else(|| Fault::of(Kind::NoCredential))
+    let body = request.asked.prepare(&request.body, &change);
+    course.dropped.clear();
+    let (Some(declared), Some(layout)) = (&candidate.parameters, request.asked.layout()) else {
+        return Ok(body);
+    };
+    let handling = Handling {
+        reject: request.rejects_unsupported(declared.reject),
+        capped: cap.is_some(),
+    };
+    let applied = declared::parameters(declared).apply(layout, handling, &body);
+    let applied = applied.map_err(|Unsupported(name)| {
+        let text = Unsupported(name.clone()).to_string();
+        Failure::new(Reason::UnsupportedParameter, text).param(name)
+    })?;
+    if !applied.dropped.is_empty() {
+        tracing::debug!(account = %candidate.account, parameters = ?applied.dropped, "parameters that the account does not take were left out");
+    }
+    course.dropped = applied.dropped;
+    Ok(applied.body)
 }

@@ -1,10 +1,8 @@
 //! An attempt's request: only what stands on the allow-list, our own credential, the body as it was patched (SPEC FWD-12).
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, request::Parts};
 use switchboard_dialects::headers;
 use switchboard_proto::inference::v1::Header;
-
-use super::Outgoing;
 
 const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("switchboard/", env!("CARGO_PKG_VERSION")));
@@ -20,8 +18,6 @@ const HOPS: HeaderName = HeaderName::from_static("x-switchboard-hops");
 pub(crate) struct Hygiene<'a> {
     /// The caller's headers; what is not on the allow-list stays here.
     pub(crate) caller: &'a [Header],
-    /// Name and value of the account's credential.
-    pub(crate) credential: Option<(HeaderName, HeaderValue)>,
     /// The body's type; JSON where none is given.
     pub(crate) content_type: Option<HeaderValue>,
     /// The answer is to be streamed.
@@ -32,12 +28,12 @@ pub(crate) struct Hygiene<'a> {
     pub(crate) trace: bool,
 }
 
-/// Builds the request.
-pub(crate) fn build(url: Uri, hygiene: Hygiene<'_>, body: Outgoing) -> Request<Outgoing> {
-    let mut request = Request::new(body);
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = url;
-    let out = request.headers_mut();
+/// Builds the request, all but its credential and its body.
+pub(crate) fn build(url: Uri, hygiene: Hygiene<'_>) -> Parts {
+    let (mut request, ()) = Request::new(()).into_parts();
+    request.method = Method::POST;
+    request.uri = url;
+    let out = &mut request.headers;
     for given in hygiene.caller {
         let name = HeaderName::from_bytes(given.name.as_bytes());
         let value = HeaderValue::from_maybe_shared(given.value.clone());
@@ -60,9 +56,6 @@ pub(crate) fn build(url: Uri, hygiene: Hygiene<'_>, body: Outgoing) -> Request<O
     if hygiene.trace {
         switchboard_common::grpc::inject_trace(out);
     }
-    if let Some((name, value)) = hygiene.credential {
-        out.insert(name, value);
-    }
     request
 }
 
@@ -82,7 +75,6 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::upstream::Sent;
 
     #[test]
     fn nothing_of_the_caller_goes_out_but_what_is_allowed() {
@@ -110,19 +102,14 @@ mod tests {
             .collect();
         let hygiene = Hygiene {
             caller: &caller,
-            credential: Some((
-                header::AUTHORIZATION,
-                HeaderValue::from_static("Bearer ours"),
-            )),
             content_type: None,
             stream: true,
             hops: 2,
             trace: false,
         };
-        let body = Outgoing::new(Bytes::new(), Sent::new(), Box::new(|| ()));
-        let request = build(Uri::from_static("http://up/v1"), hygiene, body);
+        let request = build(Uri::from_static("http://up/v1"), hygiene);
         let mut seen: Vec<_> = request
-            .headers()
+            .headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.to_str().unwrap_or("")))
             .collect();
@@ -131,7 +118,6 @@ mod tests {
         let expected = [
             ("accept", "text/event-stream, application/json"),
             ("accept-encoding", "identity"),
-            ("authorization", "Bearer ours"),
             ("content-type", "application/json"),
             ("openai-beta", "canary"),
             ("user-agent", agent.as_str()),

@@ -1,8 +1,10 @@
 //! The forwarder through its generated client, with tiny fakes of its peers and a scripted upstream.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod adapters;
 mod admission;
 mod answers;
+mod declared;
 mod failover;
 mod leaving;
 mod ledger;

@@ -21,7 +21,7 @@ use switchboard_common::{
     lifecycle::Lifecycle,
     metrics::Metrics,
 };
-use switchboard_forwarder::{Component, Config, Deps, Gauges, JournalConfig, Peers};
+use switchboard_forwarder::{Adapters, Component, Config, Deps, Gauges, JournalConfig, Peers};
 use switchboard_proto::{
     auth::v1::{Principal, Status as Active, auth_server::AuthServer},
     billing::v1::{ReserveResponse, Settlement, billing_server::BillingServer},
@@ -250,6 +250,7 @@ impl Rig {
                 credentials: local(CredentialsServer::new(fake.clone()), Role::Forwarder),
                 billing: local(BillingServer::new(fake), Role::Forwarder),
             },
+            adapters: Adapters::default().with("sample", Arc::new(sample_adapter::Sample)),
         };
         let component = Component::start(config, deps).await.unwrap();
         let mut versions = component.catalogue_versions();

@@ -135,6 +135,12 @@ pub(super) const CASES: &[Case] = &[
     ("    credential: env:KEY\n", "    credential: env:KEY\n    errors: [{path: code, means: rate_limited}]\n", &[
         "6:14: accounts[0].errors[0]: a rule needs one of `equals` and `matches`; add `equals: VALUE`, or remove one of the two",
     ]),
+    ("    credential: env:KEY\n", "    credential: env:KEY\n    errors: [{path: code, equals: 1, means: rate_limited}]\n", &[
+        "6:21: accounts[0].errors[0].path: `code` is no path into JSON; write e.g. `$.error.code`, `$.errors[0].type` or `$['odd.name']`",
+    ]),
+    ("    credential: env:KEY\n", "    credential: env:KEY\n    parameters: {rename: {seed: s, stop: s}}\n", &[
+        "6:42: accounts[0].parameters.rename.stop: `stop` and `seed` both become `s`; give each a name of its own",
+    ]),
     ("    credential: env:KEY\n", "    credential: env:KEY\n    probe: {path: health, every: 0}\n", &[
         "6:19: accounts[0].probe.path: a path begins with `/`; write e.g. `/health`",
         "6:34: accounts[0].probe.every: `every` is 0: nothing would pass; write at least 1, or leave the key out",

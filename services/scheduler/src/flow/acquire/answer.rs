@@ -201,6 +201,8 @@ impl Call<'_> {
             cost_version,
             tier: target.tier,
             cooldown_max_ms: millis(account.cooldown_max),
+            parameters: account.parameters.clone(),
+            errors: account.errors.clone(),
         }
     }
 }

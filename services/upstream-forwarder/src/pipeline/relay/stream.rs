@@ -8,8 +8,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use switchboard_dialects::{
-    AnswerStream, Class, Form, ReadOptions, StreamOptions, UpstreamError,
-    sse::{Codec, Framing, ObjectSplitter},
+    AnswerStream, Class, Form, ReadOptions, StreamOptions, UpstreamError, sse::Codec,
 };
 use switchboard_proto::inference::v1::StreamProgress;
 use tokio::time::Instant;
@@ -19,9 +18,11 @@ use super::{
     Relayed, collect, public_model, refuse,
 };
 use crate::{
+    adapter::Reading,
     asked::shape,
     caller::Caller,
     domain::{
+        declared,
         outcome::{Fault, Kind},
         settlement::End,
     },
@@ -43,17 +44,21 @@ pub(super) async fn relay(
 ) -> Result<Relayed, Ended> {
     let upstream_head = head::of_stream(request, &course.rate_limits, Some((course, headers)));
     caller.set_head(upstream_head);
+    let adapter = conductor.adapters.of(&course.candidate.provider);
     let content_type = headers.get(header::CONTENT_TYPE);
-    let framing = Framing::of(content_type.and_then(|value| value.to_str().ok()));
+    let content_type = content_type.and_then(|value| value.to_str().ok());
     course.stream = Some(request.asked.stream(options(conductor, request, course)));
-    let events = request.asked.form() != Form::Bytes;
-    if events && framing == Framing::Whole {
-        return relay_whole(conductor, request, course, caller, body, secret).await;
-    }
-    let mut codec: Coded = None;
-    if events && framing == Framing::Objects {
-        codec = Some(Box::new(ObjectSplitter::new(conductor.config.event_limit)));
-    }
+    let reading = match request.asked.form() {
+        Form::Bytes => Reading::Events,
+        _ => adapter.reading(content_type, conductor.config.event_limit),
+    };
+    let mut codec = match reading {
+        Reading::Events => None,
+        Reading::Coded(codec) => Some(codec),
+        Reading::Whole => {
+            return relay_whole(conductor, request, course, caller, body, secret).await;
+        }
+    };
     let idle = Duration::from_millis(course.candidate.idle_timeout_ms);
     loop {
         let piece = caller
@@ -135,6 +140,7 @@ fn options(conductor: &Conductor, request: &Request, course: &Course) -> StreamO
         text_bound: conductor.config.count_output,
         hold_bound: conductor.config.hold,
         max_event: conductor.config.event_limit,
+        rules: declared::rules(&course.candidate),
     }
 }
 
@@ -197,9 +203,18 @@ async fn relay_whole(
         Ok(body) => body,
         Err(kind) => return Ok(Relayed::Failed(Fault::of(kind))),
     };
-    if let Err(error) = request.asked.read(&body, &ReadOptions::default()) {
-        return refuse(request, course, caller, &error, 200, secret);
-    }
+    let adapter = conductor.adapters.of(&course.candidate.provider);
+    let read = adapter.document(body).and_then(|body| {
+        if let Some(failure) = declared::rules(&course.candidate).failure_in(&body) {
+            return Err(failure);
+        }
+        request.asked.read(&body, &ReadOptions::default())?;
+        Ok(body)
+    });
+    let body = match read {
+        Ok(body) => body,
+        Err(error) => return refuse(request, course, caller, &error, 200, secret),
+    };
     let events = request.asked.as_events(&body);
     let read = course
         .push_stream(&mut None, events)
