@@ -3,6 +3,18 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message as _;
 
+/// Messages that hold a secret: `src/redacted.rs` says what is shown of them.
+const SECRET: &[&str] = &[
+    "switchboard.auth.v1.AuthenticateRequest",
+    "switchboard.auth.v1.AuthenticateAdminRequest",
+    "switchboard.auth.v1.Key",
+    "switchboard.auth.v1.IssuedKey",
+    "switchboard.credentials.v1.GetResponse",
+    "switchboard.credentials.v1.AccountCredential",
+    "switchboard.inference.v1.Header",
+    "switchboard.inference.v1.RelayHead",
+];
+
 const FILES: &[&str] = &[
     "switchboard/common/v1/common.proto",
     "switchboard/common/v1/reason.proto",
@@ -29,6 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("switchboard.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         .bytes(".")
+        .skip_debug(SECRET)
         .compile_fds(descriptors)?;
     Ok(())
 }

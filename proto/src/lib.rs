@@ -1,6 +1,8 @@
 //! Generated gRPC types of every Switchboard service, the descriptor set and the closed set of error reasons.
 //!
-//! No logic lives here. Building needs no `protoc`. Services meet through these clients and servers alone.
+//! No logic lives here but what `Debug` shows of messages with secrets. Building needs no `protoc`. Services meet through these clients and servers alone.
+
+mod redacted;
 
 /// The serialized `FileDescriptorSet` of all protos, for reflection and for proto3 JSON.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/switchboard.bin"));
