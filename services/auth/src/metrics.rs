@@ -1,15 +1,12 @@
 //! What auth counts. Labels are closed sets: nothing that a caller writes becomes one.
 
+use std::time::Duration;
+
 use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeLabelValue},
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-    },
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
 };
-use switchboard_common::metrics::Metrics;
+use switchboard_common::metrics::{Durations, Metrics};
 
 /// Where an answer came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
@@ -50,7 +47,7 @@ pub(crate) struct Meters {
     /// Look-ups in the database right now.
     pub(crate) lookups: Gauge,
     /// Time of a look-up's query.
-    pub(crate) lookup_seconds: Histogram,
+    pub(crate) lookup_seconds: Durations,
     /// Reads and writes of the state store that failed; the database is asked instead.
     pub(crate) cache_failures: Counter,
 }
@@ -72,7 +69,7 @@ impl Meters {
             lookup_seconds: metrics.register(
                 "auth_lookup_seconds",
                 "Time of a look-up's query",
-                Histogram::new(exponential_buckets(0.000_1, 4.0, 8)),
+                Durations::exponential(Duration::from_micros(100), 4, 8),
             ),
             cache_failures: metrics.register(
                 "auth_cache_failures",

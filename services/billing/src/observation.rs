@@ -1,10 +1,12 @@
 //! Billing's metrics (OBS-2). Labels are bounded: outcomes and kinds.
 
+use std::time::Duration;
+
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
 };
-use switchboard_common::metrics::Metrics;
+use switchboard_common::metrics::{Durations, Metrics};
 
 /// What happened.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -22,7 +24,7 @@ pub(crate) struct KindLabel {
 #[derive(Clone, Debug)]
 pub(crate) struct Observation {
     pub(crate) settlements: Family<OutcomeLabel, Counter>,
-    pub(crate) lag: Histogram,
+    pub(crate) lag: Durations,
     pub(crate) batches: Counter,
     pub(crate) failed_batches: Counter,
     pub(crate) queue: Gauge,
@@ -37,9 +39,9 @@ pub(crate) struct Observation {
     pub(crate) state_failures: Counter,
 }
 
-/// Seconds.
-const LAG_BUCKETS: [f64; 12] = [
-    0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0,
+/// Where the buckets of a settlement's lag end, milliseconds.
+const LAG_MS: [u64; 12] = [
+    2, 5, 10, 20, 50, 100, 250, 500, 1_000, 5_000, 30_000, 300_000,
 ];
 
 impl Observation {
@@ -53,7 +55,7 @@ impl Observation {
             lag: metrics.register(
                 "settlement_lag_seconds",
                 "From a settlement's arrival to its commit",
-                Histogram::new(LAG_BUCKETS),
+                Durations::new(LAG_MS.map(Duration::from_millis)),
             ),
             batches: metrics.register(
                 "settlement_batches",

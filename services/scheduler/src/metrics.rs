@@ -1,19 +1,14 @@
 //! What the scheduler counts. Labels are words of this file.
 
-use std::sync::atomic::AtomicI64;
+use std::{sync::atomic::AtomicI64, time::Duration};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeLabelValue},
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-    },
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
 };
 use switchboard_common::{
     error::{Failure, Reason},
-    metrics::Metrics,
+    metrics::{Durations, Metrics},
 };
 
 /// How a call to `Acquire` ended.
@@ -47,7 +42,7 @@ pub struct Counted {
     pub cooldowns_active: Gauge<i64, AtomicI64>,
     /// The version in use.
     pub catalogue_version: Gauge<i64, AtomicI64>,
-    queue_seconds: Histogram,
+    queue_seconds: Durations,
     ends: [Counter; 9],
 }
 
@@ -95,7 +90,7 @@ impl Counted {
             queue_seconds: metrics.register(
                 "queue_wait_seconds",
                 "Time in the queue of requests that waited",
-                Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+                Durations::exponential(Duration::from_millis(1), 2, 16),
             ),
             ends: all.map(|outcome| acquire.get_or_create_owned(&Labels { outcome })),
         }
@@ -107,8 +102,7 @@ impl Counted {
             None => self.count(End::granted),
             Some(us) => {
                 self.count(End::queued_granted);
-                self.queue_seconds
-                    .observe(std::time::Duration::from_micros(us).as_secs_f64());
+                self.queue_seconds.observe(Duration::from_micros(us));
             }
         }
     }

@@ -1,17 +1,12 @@
 //! What the forwarder counts. Labels are bounded: a model is a catalogue name or `other`, a code is the error table's.
 
-use std::sync::atomic::AtomicU64;
+use std::{sync::atomic::AtomicU64, time::Duration};
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-    },
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
 };
-use switchboard_common::metrics::Metrics;
+use switchboard_common::metrics::{Durations, Metrics};
 
 /// A request that ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -45,8 +40,8 @@ pub(crate) struct ByModel {
 pub(crate) struct Meters {
     pub(crate) requests: Family<Ended, Counter>,
     pub(crate) failures: Family<Failed, Counter>,
-    pub(crate) first_token: Family<ByModel, Histogram>,
-    pub(crate) total: Family<ByModel, Histogram>,
+    pub(crate) first_token: Family<ByModel, Durations>,
+    pub(crate) total: Family<ByModel, Durations>,
     pub(crate) retries: Counter,
     pub(crate) unpriced: Counter,
     pub(crate) in_flight: Gauge,
@@ -58,8 +53,8 @@ pub(crate) struct Meters {
 }
 
 /// 1 ms to about 17 minutes.
-fn seconds() -> Histogram {
-    Histogram::new(exponential_buckets(0.001, 2.0, 21))
+fn seconds() -> Durations {
+    Durations::exponential(Duration::from_millis(1), 2, 21)
 }
 
 impl Meters {
@@ -78,12 +73,12 @@ impl Meters {
             first_token: metrics.register(
                 "first_token_seconds",
                 "From the request's arrival to its first content",
-                Family::new_with_constructor(seconds as fn() -> Histogram),
+                Family::new_with_constructor(seconds as fn() -> Durations),
             ),
             total: metrics.register(
                 "request_seconds",
                 "From the request's arrival to its end",
-                Family::new_with_constructor(seconds as fn() -> Histogram),
+                Family::new_with_constructor(seconds as fn() -> Durations),
             ),
             retries: metrics.register(
                 "upstream_retries",

@@ -175,10 +175,7 @@ impl Authenticator {
         parts.meters.lookups.inc();
         let reading = parts.reader.find(&hash, read_at_ms).await;
         parts.meters.lookups.dec();
-        parts
-            .meters
-            .lookup_seconds
-            .observe(began.elapsed().as_secs_f64());
+        parts.meters.lookup_seconds.observe(began.elapsed());
         drop(turn);
         match reading {
             Ok(Reading {

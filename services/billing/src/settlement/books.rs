@@ -246,7 +246,7 @@ impl Books {
         let observation = &self.reservations.observation;
         observation.batches.inc();
         for (item, outcome) in part.iter().zip(&settled.outcomes) {
-            observation.lag.observe(item.came.elapsed().as_secs_f64());
+            observation.lag.observe(item.came.elapsed());
             let label = match outcome {
                 Outcome::Applied if item.priced.valid.settlement.provisional => "provisional",
                 Outcome::Applied => "applied",

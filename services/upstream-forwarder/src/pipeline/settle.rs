@@ -3,7 +3,7 @@
 //! Runs whatever happened before, and cannot fail: the settlement is in the journal and on its way to billing, the release
 //! on its way to the scheduler, when it returns.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use switchboard_dialects::TextBuffer;
 use switchboard_proto::{
@@ -166,16 +166,15 @@ impl Conductor {
         let by_model = ByModel {
             model: model.clone(),
         };
-        let seconds = |us: u64| std::time::Duration::from_micros(us).as_secs_f64();
         self.meters
             .total
             .get_or_create(&by_model)
-            .observe(seconds(course.live.elapsed_us()));
+            .observe(Duration::from_micros(course.live.elapsed_us()));
         if let Some(first) = course.live.story(|story| story.first_content_us) {
             self.meters
                 .first_token
                 .get_or_create(&by_model)
-                .observe(seconds(first));
+                .observe(Duration::from_micros(first));
         }
         let labels = Ended {
             model,
