@@ -13,7 +13,8 @@ use switchboard_proto::{
         ApplyPricesRequest, ApplyPricesResponse, ApplyTenantsRequest, ApplyTenantsResponse,
         Budget as WireBudget, BudgetState, ExplainRequest, ExplainResponse, GetTenantRequest,
         GetTenantResponse, ListAuditRequest, ListAuditResponse, ListUsageRequest,
-        ListUsageResponse, TopUpRequest, TopUpResponse, VerifyLedgerRequest, VerifyLedgerResponse,
+        ListUsageResponse, ResolveDeadLetterRequest, ResolveDeadLetterResponse, TopUpRequest,
+        TopUpResponse, VerifyLedgerRequest, VerifyLedgerResponse,
         billing_admin_server::BillingAdmin,
     },
     common::v1::PlannedChange,
@@ -25,7 +26,7 @@ use crate::{
     domain::budget::{SubjectKind, tenant_owner},
     purse,
     reservation::Reservations,
-    store::{Fault, Limits, OwnerBudgets, Store, TenantTerms, ToppedUp},
+    store::{Fault, Limits, OwnerBudgets, Resolved, Store, TenantTerms, ToppedUp},
 };
 
 const DEFAULT_ROWS: u32 = 100;
@@ -160,6 +161,14 @@ impl BillingAdmin for AdminService {
         _: Request<VerifyLedgerRequest>,
     ) -> Result<Response<VerifyLedgerResponse>, Status> {
         Ok(Response::new(self.0.verify().await?))
+    }
+
+    async fn resolve_dead_letter(
+        &self,
+        request: Request<ResolveDeadLetterRequest>,
+    ) -> Result<Response<ResolveDeadLetterResponse>, Status> {
+        let resolved = self.0.resolve(request.into_inner()).await?;
+        Ok(Response::new(ResolveDeadLetterResponse { resolved }))
     }
 
     async fn list_audit(
@@ -347,6 +356,36 @@ impl Admin {
         }
     }
 
+    async fn resolve(&self, request: ResolveDeadLetterRequest) -> Result<u64, Failure> {
+        let actor = actor(request.actor)?;
+        if actor.reason.trim().is_empty() {
+            return Err(invalid(
+                "actor.reason",
+                "why the request may stay unsettled",
+            ));
+        }
+        // As verification names it: what was put aside need not have had an id.
+        let id = request.request_id;
+        if id.is_empty() || id.contains('\0') {
+            return Err(invalid("request_id", "the id that `ledger verify` names"));
+        }
+        let now_ms = self.reservations.clock.now_ms();
+        match self
+            .store
+            .resolve(&id, &actor, now_ms)
+            .await
+            .map_err(faulty)?
+        {
+            Resolved::Now(resolved) => Ok(resolved),
+            Resolved::Before => Ok(0),
+            Resolved::Unknown => Err(Failure::new(
+                Reason::NotFound,
+                "no dead letter bears this id; `ledger verify` lists those that need a decision",
+            )
+            .param("request_id")),
+        }
+    }
+
     async fn verify(&self) -> Result<VerifyLedgerResponse, Failure> {
         let now_ms = self.reservations.clock.now_ms();
         let mut findings = self.store.verify(Limits { now_ms }).await.map_err(broken)?;
@@ -375,6 +414,7 @@ impl Admin {
             entries: findings.entries,
             open_holds: purses.open_holds().await.map_err(away)?,
             dead_letters: findings.dead_letters,
+            resolved: findings.resolved,
         })
     }
 }

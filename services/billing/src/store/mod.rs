@@ -3,6 +3,7 @@
 //! Rows of the settlement path are written by raw statements, many rows at once; nothing there goes through entities.
 
 mod bulk;
+mod dead_letters;
 mod fault;
 mod prices;
 mod rows;
@@ -12,6 +13,7 @@ mod terms;
 mod usage;
 mod verify;
 
+pub(crate) use dead_letters::Resolved;
 pub(crate) use fault::Fault;
 pub(crate) use prices::SheetText;
 pub(crate) use settle::{Outcome, Settled, WindowRow};

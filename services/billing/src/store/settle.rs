@@ -117,33 +117,6 @@ impl Store {
         })
     }
 
-    /// Puts a settlement aside that cannot be booked. Asking twice is one row.
-    pub(crate) async fn bury(
-        &self,
-        request_id: &str,
-        kind: &str,
-        problem: &str,
-        fingerprint: &[u8],
-        settlement: Vec<u8>,
-        now_ms: i64,
-    ) -> Result<(), DbErr> {
-        execute(
-            self.database.writer(),
-            "INSERT INTO dead_letter (request_id, kind, fingerprint, problem, settlement, at_ms) \
-             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
-            [
-                request_id.replace('\0', "").into(),
-                kind.into(),
-                fingerprint.to_vec().into(),
-                problem.replace('\0', "").into(),
-                settlement.into(),
-                now_ms.into(),
-            ],
-        )
-        .await
-        .map(drop)
-    }
-
     /// One window's values; absent when nothing was counted in it yet.
     pub(crate) async fn window(
         &self,

@@ -20,6 +20,8 @@ pub(crate) struct Findings {
     pub(crate) settlements: u64,
     pub(crate) entries: u64,
     pub(crate) dead_letters: u64,
+    /// What somebody decided about: for information.
+    pub(crate) resolved: Vec<String>,
 }
 
 /// Bounds of a verification.
@@ -52,33 +54,33 @@ impl Store {
             ..Findings::default()
         };
         for (sql, tell) in CHECKS {
-            findings.add(&query(&tx, sql, []).await?, tell)?;
+            add(&mut findings.problems, &query(&tx, sql, []).await?, tell)?;
         }
         for kind in SubjectKind::ALL {
-            findings.add(&query(&tx, &windows_sql(kind), []).await?, &window_line)?;
+            let windows = query(&tx, &windows_sql(kind), []).await?;
+            add(&mut findings.problems, &windows, &window_line)?;
             let open = query(&tx, &missing_windows_sql(kind), [limits.now_ms.into()]).await?;
-            findings.add(&open, &missing_window_line)?;
+            add(&mut findings.problems, &open, &missing_window_line)?;
         }
+        let (sql, tell) = RESOLVED;
+        add(&mut findings.resolved, &query(&tx, sql, []).await?, tell)?;
         tx.rollback().await?;
         Ok(findings)
     }
 }
 
-impl Findings {
-    fn add(
-        &mut self,
-        rows: &[QueryResult],
-        tell: &dyn Fn(&QueryResult) -> Result<String, DbErr>,
-    ) -> Result<(), DbErr> {
-        for row in rows.iter().take(NAMED) {
-            self.problems.push(tell(row)?);
-        }
-        if let Some(rest) = rows.len().checked_sub(NAMED).filter(|rest| *rest > 0) {
-            self.problems
-                .push(format!("… and {rest} more of this kind"));
-        }
-        Ok(())
+fn add(
+    lines: &mut Vec<String>,
+    rows: &[QueryResult],
+    tell: &dyn Fn(&QueryResult) -> Result<String, DbErr>,
+) -> Result<(), DbErr> {
+    for row in rows.iter().take(NAMED) {
+        lines.push(tell(row)?);
     }
+    if let Some(rest) = rows.len().checked_sub(NAMED).filter(|rest| *rest > 0) {
+        lines.push(format!("… and {rest} more of this kind"));
+    }
+    Ok(())
 }
 
 type Check = (
@@ -189,7 +191,7 @@ const CHECKS: [Check; 9] = [
         },
     ),
     (
-        "SELECT request_id, kind, problem FROM dead_letter WHERE kind <> 'conflict' ORDER BY at_ms",
+        "SELECT request_id, kind, problem FROM dead_letter WHERE kind <> 'conflict' AND resolved_ms IS NULL ORDER BY at_ms",
         &|row| {
             Ok(format!(
                 "request {}: not settled, a dead letter ({}): {}",
@@ -200,6 +202,23 @@ const CHECKS: [Check; 9] = [
         },
     ),
 ];
+
+/// The newest decisions first.
+const RESOLVED: Check = (
+    "SELECT request_id, kind, problem, resolved_ms, resolved_by, resolution FROM dead_letter \
+     WHERE kind <> 'conflict' AND resolved_ms IS NOT NULL ORDER BY resolved_ms DESC",
+    &|row| {
+        Ok(format!(
+            "request {}: not settled, resolved {} by {}: {} ({}: {})",
+            text(row, "request_id")?,
+            super::usage::rfc3339(number(row, "resolved_ms")?),
+            text(row, "resolved_by")?,
+            text(row, "resolution")?,
+            text(row, "kind")?,
+            text(row, "problem")?
+        ))
+    },
+);
 
 fn matching(kind: SubjectKind) -> &'static str {
     match kind {

@@ -1,6 +1,13 @@
 //! Each invariant, broken by hand, is named (BILL-9).
 
-use switchboard_common::ids::RequestId;
+use switchboard_common::{
+    error::{Failure, Reason},
+    ids::RequestId,
+};
+use switchboard_proto::{
+    billing::v1::{ListAuditRequest, ResolveDeadLetterRequest},
+    common::v1::Actor,
+};
 
 use crate::{
     bench::{Bench, Ground, stores},
@@ -130,5 +137,61 @@ async fn a_request_that_was_settled_under_two_days_is_named() {
             "{:#?}",
             verified.problems
         );
+    }
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_resolved_once_with_a_reason_and_then_no_problem() {
+    for stores in stores() {
+        let ground = Ground::new(stores, true).await;
+        let (billing, _) = books(&ground).await;
+        // A sheet that nobody knows: it can never be rated.
+        let id = billing.new_id();
+        billing
+            .settle(vec![settlement(id, "acme", (4_711, 1), 5)])
+            .await;
+        let id = id.to_string();
+        let verified = billing.verify().await;
+        assert!(!verified.balanced, "{verified:?}");
+        assert!(verified.problems[0].contains(&id), "{verified:?}");
+        assert!(verified.resolved.is_empty());
+
+        let resolve = async |request_id: &str, reason: &str| {
+            let request = ResolveDeadLetterRequest {
+                actor: Some(Actor {
+                    name: "cli".to_owned(),
+                    reason: reason.to_owned(),
+                }),
+                request_id: request_id.to_owned(),
+            };
+            let answer = billing.admin.clone().resolve_dead_letter(request).await;
+            answer
+                .map(|answer| answer.into_inner().resolved)
+                .map_err(|status| Failure::from_status(&status).reason)
+        };
+        assert_eq!(resolve(&id, " ").await, Err(Reason::InvalidRequest));
+        assert_eq!(resolve("", "why").await, Err(Reason::InvalidRequest));
+        assert_eq!(resolve("nobody's", "why").await, Err(Reason::NotFound));
+        assert!(!billing.verify().await.balanced);
+        assert_eq!(resolve(&id, "paid back by hand").await, Ok(1));
+        assert_eq!(resolve(&id, "another word").await, Ok(0));
+
+        let verified = billing.assert_balanced().await;
+        assert_eq!((verified.dead_letters, verified.resolved.len()), (1, 1));
+        let told = &verified.resolved[0];
+        assert!(
+            told.contains(&id) && told.contains("paid back by hand"),
+            "{told}"
+        );
+        let mut admin = billing.admin.clone();
+        let audit = admin.list_audit(ListAuditRequest { limit: 10 }).await;
+        let entries = audit.unwrap().into_inner().entries;
+        let decisions: Vec<_> = entries
+            .iter()
+            .filter(|entry| entry.action == "resolve dead letter")
+            .collect();
+        assert_eq!(decisions.len(), 1, "{entries:?}");
+        assert_eq!(decisions[0].reason, "paid back by hand");
+        assert!(decisions[0].detail.contains(&id));
     }
 }

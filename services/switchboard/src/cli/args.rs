@@ -278,10 +278,15 @@ pub enum Usage {
 }
 
 /// `ledger …`.
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 pub enum Ledger {
     /// Add everything up again; exit 1 and what is wrong when the books do not balance.
     Verify,
+    /// Let a request that cannot be settled stay so, with a --reason: its dead letter is no problem any more.
+    Resolve {
+        /// The request's id, as `ledger verify` names it.
+        request_id: String,
+    },
 }
 
 /// `explain`.

@@ -42,6 +42,7 @@ answers! {
     billing::v1::BudgetState = "switchboard.billing.v1.BudgetState",
     billing::v1::TopUpResponse = "switchboard.billing.v1.TopUpResponse",
     billing::v1::VerifyLedgerResponse = "switchboard.billing.v1.VerifyLedgerResponse",
+    billing::v1::ResolveDeadLetterResponse = "switchboard.billing.v1.ResolveDeadLetterResponse",
     common::v1::Limits = "switchboard.common.v1.Limits",
     common::v1::PlannedChange = "switchboard.common.v1.PlannedChange",
     credentials::v1::ListCredentialsResponse = "switchboard.credentials.v1.ListCredentialsResponse",

@@ -1,8 +1,11 @@
-//! `ledger verify`: whether the books balance.
+//! `ledger verify`: whether the books balance. `ledger resolve`: what was put aside and stays unsettled on purpose.
 
 use switchboard_common::grpc::Rpc;
-use switchboard_proto::billing::v1::{
-    VerifyLedgerRequest, billing_admin_client::BillingAdminClient,
+use switchboard_proto::{
+    billing::v1::{
+        ResolveDeadLetterRequest, VerifyLedgerRequest, billing_admin_client::BillingAdminClient,
+    },
+    common::v1::Actor,
 };
 
 use super::{
@@ -26,6 +29,9 @@ pub(super) async fn verify(
         for problem in &answer.problems {
             screen.line(plain(problem))?;
         }
+        for resolved in &answer.resolved {
+            screen.line(format_args!("for information: {}", plain(resolved)))?;
+        }
         screen.line(format_args!(
             "{}: {} settlements, {} entries, {} open holds, {} dead letters",
             if answer.balanced {
@@ -44,4 +50,31 @@ pub(super) async fn verify(
     } else {
         Exit::Wrong
     })
+}
+
+/// Takes a request's dead letters off the list of what is wrong.
+pub(super) async fn resolve(
+    mut billing: BillingAdminClient<Rpc>,
+    actor: Actor,
+    request_id: String,
+    screen: &mut Screen<'_>,
+) -> Result<Exit, Error> {
+    if actor.reason.trim().is_empty() {
+        return Err(Error::Usage(
+            "why may it stay unsettled? Give --reason TEXT; it goes into the audit log".to_owned(),
+        ));
+    }
+    let request = ResolveDeadLetterRequest {
+        actor: Some(actor),
+        request_id: request_id.clone(),
+    };
+    let answer = billing.resolve_dead_letter(request).await?.into_inner();
+    if screen.is_json() {
+        screen.answer(&answer)?;
+    } else if answer.resolved == 0 {
+        screen.line(format_args!("request {request_id} was resolved before"))?;
+    } else {
+        screen.line(format_args!("request {request_id} stays unsettled"))?;
+    }
+    Ok(Exit::Ok)
 }

@@ -135,6 +135,47 @@ async fn the_ledger_decides_the_exit_code() {
 }
 
 #[tokio::test]
+async fn a_dead_letter_is_resolved_with_a_reason_and_listed_as_such() {
+    let fake = Fake::default();
+    let id = "019ad1b2-0000-7000-8000-000000000001";
+    let done = administer(&fake, &["ledger", "resolve", id]).await;
+    assert_eq!(done.exit, 2);
+    assert!(done.err.contains("--reason"), "{}", done.err);
+    assert!(fake.script().resolved.is_empty());
+    let resolve = [
+        "ledger",
+        "resolve",
+        id,
+        "--reason",
+        "the upstream paid it back",
+    ];
+    let done = administer(&fake, &resolve).await;
+    assert_eq!(
+        (done.exit, done.out),
+        (0, format!("request {id} stays unsettled\n"))
+    );
+    let done = administer(&fake, &resolve).await;
+    assert_eq!(
+        (done.exit, done.out),
+        (0, format!("request {id} was resolved before\n"))
+    );
+    fake.script().ledger = billing::VerifyLedgerResponse {
+        balanced: true,
+        dead_letters: 1,
+        resolved: vec![format!("request {id}: not settled, resolved")],
+        ..Default::default()
+    };
+    let done = administer(&fake, &["ledger", "verify"]).await;
+    assert_eq!(done.exit, 0);
+    assert!(
+        done.out
+            .starts_with(&format!("for information: request {id}")),
+        "{}",
+        done.out
+    );
+}
+
+#[tokio::test]
 async fn an_explanation_has_the_row_and_the_decision_as_objects() {
     let fake = Fake::default();
     fake.script().explained = billing::ExplainResponse {
