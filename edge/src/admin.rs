@@ -12,7 +12,7 @@ use axum::{
 use http_body_util::BodyExt as _;
 use switchboard_common::{
     error::{Failure, Reason},
-    grpc::Rpc,
+    grpc::{Rpc, complete_errors},
 };
 use switchboard_proto::auth::v1::{AuthenticateAdminRequest, auth_admin_client::AuthAdminClient};
 use tonic::Status;
@@ -72,6 +72,7 @@ pub(crate) async fn pass(
         Ok(()) => forward(target.clone(), request).await,
         Err(status) => status.into_http(),
     };
+    let response = complete_errors(response, &edge.clock);
     edge.observed.answered("admin", response.status().as_u16());
     response.map(Body::new)
 }

@@ -17,6 +17,7 @@ use crate::{
     connection,
     observed::Observed,
     relay::Forwarders,
+    unread::Manners,
 };
 
 /// What the edge needs from the composition root.
@@ -52,12 +53,17 @@ impl Component {
         let budget = Budget::default();
         let observed = Observed::new(&deps.metrics);
         let config = Arc::new(config);
+        let manners = Manners {
+            config: Arc::clone(&config),
+            clock: deps.clock.clone(),
+            observed: observed.clone(),
+        };
         let edge = Edge {
             forwarders: Forwarders::new(deps.forwarders, config.forwarder_tries),
             admins: deps.admins,
             clock: deps.clock,
             budget: budget.clone(),
-            observed: observed.clone(),
+            observed,
             config: Arc::clone(&config),
         };
         let compressed = SizeAbove::new(config.compress_from)
@@ -67,8 +73,7 @@ impl Component {
         let router = api::router(edge)
             .layer(CompressionLayer::new().compress_when(compressed))
             .merge(deps.probes);
-        let accepting =
-            connection::accept(listener, router, config, observed, deps.lifecycle.clone());
+        let accepting = connection::accept(listener, router, manners, deps.lifecycle.clone());
         deps.lifecycle.spawn("edge", accepting);
         Ok(Self { address, budget })
     }

@@ -1,6 +1,7 @@
 //! Connections: accepted within a bound, served over HTTP/1.1 and HTTP/2, ended gently.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::{Router, extract::ConnectInfo, http::Request};
 use hyper::body::Incoming;
@@ -9,22 +10,25 @@ use hyper_util::{
     server::{conn::auto, graceful::GracefulShutdown},
 };
 use switchboard_common::lifecycle::Lifecycle;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-};
+use tokio::{net::TcpListener, sync::Semaphore};
 use tower::Service as _;
 
-use crate::{Config, linger::Patience, observed::Observed};
+use crate::{
+    Config,
+    linger::Patience,
+    unread::{Manners, Polite},
+};
 
 /// Accepts until the lifecycle stops, then lets what runs finish until it is killed.
 pub(crate) async fn accept(
     listener: TcpListener,
     router: Router,
-    config: Arc<Config>,
-    observed: Observed,
+    manners: Manners,
     lifecycle: Lifecycle,
 ) {
+    let Manners {
+        config, observed, ..
+    } = manners.clone();
     let places = Arc::new(Semaphore::new(config.connections));
     let builder = builder(&config);
     let patience = Patience {
@@ -44,7 +48,11 @@ pub(crate) async fn accept(
             accepted = listener.accept() => accepted,
         };
         let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
+            Ok((stream, peer)) => {
+                // Each event is a write of its own: waiting to fill a segment would delay every token.
+                let _ = stream.set_nodelay(true);
+                (stream, peer)
+            }
             Err(error) => {
                 // Out of descriptors, mostly: a pause lets some come back.
                 tracing::warn!(%error, "connection cannot be accepted");
@@ -52,7 +60,13 @@ pub(crate) async fn accept(
                 continue;
             }
         };
-        let connection = serve(&builder, stream, peer, router.clone(), patience.clone());
+        let connection = serve(
+            &builder,
+            Polite::new(stream, manners.clone()),
+            peer,
+            router.clone(),
+            patience.clone(),
+        );
         let connection = graceful.watch(connection);
         let counted = observed.connected();
         let killed = killed.clone();
@@ -95,15 +109,13 @@ fn builder(config: &Config) -> auto::Builder<TokioExecutor> {
 
 fn serve(
     builder: &auto::Builder<TokioExecutor>,
-    stream: TcpStream,
+    stream: Polite,
     peer: SocketAddr,
     router: Router,
     patience: Patience,
 ) -> impl hyper_util::server::graceful::GracefulConnection<
     Error = Box<dyn std::error::Error + Send + Sync>,
 > + use<> {
-    // Each event is a write of its own: waiting to fill a segment would delay every token.
-    let _ = stream.set_nodelay(true);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let mut request = patience.wrap(request);
         request.extensions_mut().insert(ConnectInfo(peer));

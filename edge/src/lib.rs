@@ -19,6 +19,7 @@ mod linger;
 mod observed;
 mod relay;
 mod response;
+mod unread;
 
 pub use admin::Admins;
 pub use component::{Component, Deps};

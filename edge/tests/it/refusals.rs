@@ -110,3 +110,70 @@ async fn a_refused_body_is_read_on_within_its_bounds_only() {
         .shutdown(Duration::from_secs(20), Duration::from_secs(1));
     assert!(ended.await);
 }
+
+#[tokio::test]
+async fn what_is_no_http_gets_an_error_object_with_an_id() {
+    let rig = Rig::start(Config {
+        header_count: 20,
+        ..small()
+    })
+    .await;
+    let long = "x".repeat(200_000);
+    let many: String = (0..40).map(|n| format!("x-{n}: y\r\n")).collect();
+    for (request, what) in [
+        (b"GARBAGE\r\n\r\n".to_vec(), "no request line"),
+        (b"GET / HTTP/7.4\r\n\r\n".to_vec(), "no such version"),
+        (
+            request("GET /v1/models", "a header without a colon\r\n"),
+            "a broken header",
+        ),
+        (
+            request("GET /v1/models", "content-length: many\r\n"),
+            "a length that is none",
+        ),
+        (
+            request("GET /v1/models", &format!("x-long: {long}\r\n")),
+            "long headers",
+        ),
+        (request("GET /v1/models", &many), "many headers"),
+    ] {
+        let answer = rig.send(&request).await;
+        assert_eq!(answer.status(), "400", "{what}: {}", answer.head);
+        assert_eq!(answer.code(), "invalid_request", "{what}");
+        let head = answer.head.to_lowercase();
+        assert!(head.contains("content-type: application/json"), "{what}");
+        assert!(head.contains("connection: close"), "{what}: {head}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_with_broken_pieces_gets_an_error_object_with_an_id() {
+    let rig = Rig::start(small()).await;
+    let mut whole = request(
+        "POST /v1/chat/completions",
+        "transfer-encoding: chunked\r\n",
+    );
+    whole.extend_from_slice(b"zz\r\nnot a piece\r\n");
+    let answer = rig.send(&whole).await;
+    assert_eq!(answer.status(), "400", "{}", answer.head);
+    assert_eq!(answer.code(), "invalid_request");
+}
+
+#[tokio::test]
+async fn every_error_of_an_admin_call_has_a_reason_and_an_id() {
+    let rig = Rig::start(Config::default()).await;
+    // Nobody is proved; whoever proves is away, in words of its own.
+    for (headers, status) in [("", "16"), ("authorization: Bearer x\r\n", "14")] {
+        let headers = format!("content-type: application/grpc\r\n{headers}");
+        let line = "POST /switchboard.billing.v1.BillingAdmin/TopUp";
+        let answer = rig.send(&request(line, &headers)).await;
+        let head = answer.head.to_lowercase();
+        assert!(
+            head.contains(&format!("grpc-status: {status}\r\n")),
+            "{head}"
+        );
+        for name in ["x-request-id: ", "grpc-status-details-bin: "] {
+            assert!(head.contains(name), "{name}: {head}");
+        }
+    }
+}

@@ -14,9 +14,11 @@ use std::{
 
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Request, Response};
-use tonic::{Code, Status, body::Body};
+use tonic::{Status, body::Body};
 use tower::Service;
 use tracing::Instrument as _;
+
+use crate::error::Failure;
 
 use super::{
     Role, Rpc,
@@ -101,7 +103,7 @@ pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Status {
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("unknown");
     tracing::error!(panic = text, "handler panicked");
-    Status::new(Code::Internal, "internal error")
+    Failure::internal().into()
 }
 
 /// `grpc-timeout`: at most 8 digits and a unit.

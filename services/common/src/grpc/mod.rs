@@ -6,6 +6,7 @@
 
 mod config;
 mod context;
+mod errors;
 mod listener;
 mod local;
 mod remote;
@@ -15,6 +16,7 @@ mod token;
 
 pub use config::GrpcConfig;
 pub use context::{continue_trace, inject_trace, span_id, trace_id};
+pub use errors::complete_errors;
 pub use listener::{Address, Bound, Listener};
 pub use local::local;
 pub use remote::{not_sent, remote};

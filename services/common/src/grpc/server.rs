@@ -16,12 +16,13 @@ use tracing::{Instrument as _, Span};
 use super::{
     GrpcConfig, ServiceTokens,
     context::continue_trace,
+    errors::complete_errors,
     listener::{Bound, Listener},
     local::panicked,
     role::{Caller, may_call},
     token::HEADER,
 };
-use crate::lifecycle::Lifecycle;
+use crate::{clock::SharedClock, lifecycle::Lifecycle};
 
 /// Serves other roles until the lifecycle stops; streams that run then are waited for by the lifecycle's grace period.
 pub fn serve(
@@ -31,17 +32,19 @@ pub fn serve(
     config: &GrpcConfig,
     lifecycle: &Lifecycle,
 ) {
-    run(listener, routes, Some(tokens), config, lifecycle);
+    run(listener, routes, Gate::Internal(tokens), config, lifecycle);
 }
 
-/// Serves callers. Nothing they say about their role, their address or a request id counts.
+/// Serves callers. Nothing they say about their role, their address or a request id counts. Every error that they get has a
+/// reason and a request id, whoever wrote it.
 pub fn serve_public(
     listener: Listener,
     routes: Routes,
+    clock: SharedClock,
     config: &GrpcConfig,
     lifecycle: &Lifecycle,
 ) {
-    run(listener, routes, None, config, lifecycle);
+    run(listener, routes, Gate::Public(clock), config, lifecycle);
 }
 
 /// gRPC reflection over all protos of ours.
@@ -60,20 +63,14 @@ pub fn reflection() -> Result<
         .build_v1()
 }
 
-fn run(
-    listener: Listener,
-    routes: Routes,
-    tokens: Option<ServiceTokens>,
-    config: &GrpcConfig,
-    lifecycle: &Lifecycle,
-) {
+fn run(listener: Listener, routes: Routes, gate: Gate, config: &GrpcConfig, lifecycle: &Lifecycle) {
     let mut server = tonic::transport::Server::builder()
         .initial_stream_window_size(config.stream_window)
         .initial_connection_window_size(config.connection_window)
         .max_concurrent_streams(config.streams_per_connection)
         .http2_keepalive_interval(Some(config.keep_alive))
         .http2_keepalive_timeout(Some(config.keep_alive_timeout))
-        .layer(Gate { tokens });
+        .layer(gate);
     let (stopping, killed) = (lifecycle.stopping(), lifecycle.killed());
     let address = listener.address().to_string();
     lifecycle.spawn("grpc server", async move {
@@ -110,11 +107,11 @@ fn run(
     });
 }
 
-/// Proves the role, applies the table, continues the trace, survives panics.
+/// Proves the role and applies the table, or completes callers' errors; continues the trace, survives panics.
 #[derive(Clone)]
-struct Gate {
-    /// `None` on public listeners.
-    tokens: Option<ServiceTokens>,
+enum Gate {
+    Internal(ServiceTokens),
+    Public(SharedClock),
 }
 
 impl<S> Layer<S> for Gate {
@@ -123,7 +120,7 @@ impl<S> Layer<S> for Gate {
     fn layer(&self, inner: S) -> Gated<S> {
         Gated {
             inner,
-            tokens: self.tokens.clone(),
+            gate: self.clone(),
         }
     }
 }
@@ -131,7 +128,7 @@ impl<S> Layer<S> for Gate {
 #[derive(Clone)]
 struct Gated<S> {
     inner: S,
-    tokens: Option<ServiceTokens>,
+    gate: Gate,
 }
 
 impl<S> Service<Request<Body>> for Gated<S>
@@ -148,7 +145,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        if let Some(tokens) = &self.tokens {
+        if let Gate::Internal(tokens) = &self.gate {
             let role = request
                 .headers()
                 .get(HEADER)
@@ -171,13 +168,22 @@ where
         request.headers_mut().remove(HEADER);
         let span = rpc_span(&request);
         let answer = self.inner.call(request);
+        let public = match &self.gate {
+            Gate::Internal(_) => None,
+            Gate::Public(clock) => Some(clock.clone()),
+        };
         Box::pin(
             async move {
                 use futures_util::FutureExt as _;
-                match std::panic::AssertUnwindSafe(answer).catch_unwind().await {
-                    Ok(answer) => answer,
-                    Err(panic) => Ok(panicked(&*panic).into_http()),
-                }
+                let answer = match std::panic::AssertUnwindSafe(answer).catch_unwind().await {
+                    Ok(Ok(answer)) => answer,
+                    Ok(Err(never)) => match never {},
+                    Err(panic) => panicked(&*panic).into_http(),
+                };
+                Ok(match public {
+                    Some(clock) => complete_errors(answer, &clock),
+                    None => answer,
+                })
             }
             .instrument(span),
         )

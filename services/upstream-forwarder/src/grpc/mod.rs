@@ -13,7 +13,10 @@ mod reply;
 use std::{pin::Pin, sync::Arc};
 
 use futures_util::{Stream, StreamExt as _};
-use switchboard_common::lifecycle::Lifecycle;
+use switchboard_common::{
+    error::{Failure, Reason},
+    lifecycle::Lifecycle,
+};
 use switchboard_proto::inference::v1::{
     EmbedRequest, EmbedResponse, GenerateRequest, GenerateResponse, ListModelsRequest,
     ListModelsResponse, RelayRequest, RelayResponse, inference_server,
@@ -97,7 +100,8 @@ impl inference_server::Inference for Inference {
         request: Request<Streaming<RelayRequest>>,
     ) -> Result<Response<Self::RelayStream>, Status> {
         if !self.internal {
-            return Err(Status::permission_denied("Relay is for the edge alone"));
+            let text = "Relay is for the edge alone; callers have Generate and Embed";
+            return Err(Failure::new(Reason::MethodNotAllowed, text).into());
         }
         let mut messages = request.into_inner();
         let first = timeout(self.conductor.config.body_idle, messages.message()).await;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
+use switchboard_common::error::Failure;
 use switchboard_proto::inference::v1::{RelayResponse, ResponseHead};
 use tonic::{Response, Status, metadata::MetadataValue};
 
@@ -48,5 +49,8 @@ pub(super) async fn body(
 
 /// JSON of an answer that was checked before.
 pub(super) fn json<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, Status> {
-    serde_json::from_slice(body).map_err(|_| Status::internal("the answer has no typed form"))
+    serde_json::from_slice(body).map_err(|_| {
+        tracing::error!("an answer has no typed form");
+        Failure::internal().into()
+    })
 }

@@ -167,6 +167,12 @@ async fn strangers_may_not_relay() {
         ..RelayRequest::default()
     };
     let refused = client.relay(stream::iter([message])).await;
-    assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::Unimplemented);
+    let failure = switchboard_common::error::Failure::from_status(&refused);
+    assert_eq!(
+        failure.reason,
+        switchboard_common::error::Reason::MethodNotAllowed
+    );
     rig.end().await;
 }
