@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::arguments::Kind;
-use crate::measure::{Measured, Slice, Taken};
+use crate::measured::{Measured, Slice, Taken};
 
 /// One bound.
 #[derive(Clone, Debug, Serialize)]

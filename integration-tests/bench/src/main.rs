@@ -18,6 +18,7 @@ mod child;
 mod figures;
 mod load;
 mod measure;
+mod measured;
 mod memory;
 mod process;
 mod profile;

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use crate::answer;
@@ -14,9 +13,10 @@ use crate::arguments::{Kind, Run};
 use crate::bounds;
 use crate::caller::{Caller, Record};
 use crate::child::Child;
-use crate::figures::{Times, median, spread};
+use crate::figures::{Times, spread};
 use crate::load::{Load, Until};
-use crate::memory::{self, Memory};
+use crate::measured::{Measured, Noise, ProcessTaken, Slice, Taken};
+use crate::memory;
 use crate::process::Used;
 use crate::profile;
 use crate::report::{self, Report};
@@ -25,134 +25,12 @@ use crate::target::Target;
 use crate::verify::{self, Counts};
 use crate::workload::{Expected, Question, Workload};
 
-/// Callers where callers compete.
-const MANY: usize = 16;
-/// Streams at once where tokens come at a pace.
-const PACED: usize = 200;
 /// Settlements go on for a moment after the last answer; their CPU belongs to the slice.
 const AFTERMATH: Duration = Duration::from_millis(150);
 /// Length of a slice that is profiled.
 const PROFILED: Duration = Duration::from_secs(3);
 /// Requests before anything is measured.
 const WARM_UP: usize = 100;
-
-/// One kind of slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Slice {
-    pub workload: Workload,
-    pub callers: usize,
-}
-
-impl Slice {
-    pub const ALONE: Self = Self::new(Workload::Whole, 1);
-    pub const WHOLE: Self = Self::new(Workload::Whole, MANY);
-    pub const CHUNKS: Self = Self::new(Workload::Chunks, MANY);
-    pub const BURST: Self = Self::new(Workload::Burst, MANY);
-    pub const PACED: Self = Self::new(Workload::Paced, PACED);
-    pub const ALL: [Self; 5] = [
-        Self::ALONE,
-        Self::WHOLE,
-        Self::CHUNKS,
-        Self::BURST,
-        Self::PACED,
-    ];
-
-    const fn new(workload: Workload, callers: usize) -> Self {
-        Self { workload, callers }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self.workload {
-            Workload::Whole if self.callers == 1 => "whole answers, 1 caller",
-            Workload::Whole => "whole answers, 16 callers",
-            Workload::Chunks => "streams of 100 tokens, a write each, 16 callers",
-            Workload::Burst => "streams of 100 tokens in one write, 16 callers",
-            Workload::Paced => "200 streams of a token each 20 ms",
-            Workload::Slow { .. } => "slow streams",
-        }
-    }
-}
-
-/// What one slice of one target, or the median of many, came to.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Taken {
-    pub answers: u64,
-    pub answers_per_second: f64,
-    pub latency: Times,
-    pub first_token: Times,
-    pub gap: Times,
-    /// CPU of all gateway processes, µs an answer.
-    pub cpu_us: f64,
-    /// CPU of the stores, µs an answer.
-    pub stores_cpu_us: f64,
-    /// By process, stores last.
-    pub processes: Vec<ProcessTaken>,
-}
-
-/// One process's part, by answer.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct ProcessTaken {
-    pub name: String,
-    pub user_us: f64,
-    pub system_us: f64,
-    /// How often its threads went to sleep.
-    pub sleeps: f64,
-}
-
-impl Taken {
-    /// The median of each figure. `rounds` have the same processes in the same order.
-    fn median(rounds: &[Self]) -> Self {
-        let of = |figure: fn(&Self) -> f64| median(rounds.iter().map(figure));
-        let times = |figure: fn(&Self) -> Times| {
-            Times::median(&rounds.iter().map(figure).collect::<Vec<_>>())
-        };
-        let names = rounds.first().map_or(&[][..], |first| &first.processes);
-        let process = |(index, process): (usize, &ProcessTaken)| {
-            let of = |figure: fn(&ProcessTaken) -> f64| {
-                median(
-                    rounds
-                        .iter()
-                        .filter_map(|round| round.processes.get(index))
-                        .map(figure),
-                )
-            };
-            ProcessTaken {
-                name: process.name.clone(),
-                user_us: of(|process| process.user_us),
-                system_us: of(|process| process.system_us),
-                sleeps: of(|process| process.sleeps),
-            }
-        };
-        Self {
-            answers: rounds.iter().map(|round| round.answers).sum(),
-            answers_per_second: of(|round| round.answers_per_second),
-            latency: times(|round| round.latency),
-            first_token: times(|round| round.first_token),
-            gap: times(|round| round.gap),
-            cpu_us: of(|round| round.cpu_us),
-            stores_cpu_us: of(|round| round.stores_cpu_us),
-            processes: names.iter().enumerate().map(process).collect(),
-        }
-    }
-}
-
-/// How much the bare proxy differs from itself: what a difference below this is worth.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Noise {
-    pub cpu: f64,
-    pub latency_p50: f64,
-    pub first_token_p99: f64,
-}
-
-/// Everything that was measured.
-#[derive(Debug, Default)]
-pub struct Measured {
-    pub slices: BTreeMap<Slice, BTreeMap<Kind, Taken>>,
-    pub noise: BTreeMap<Slice, Noise>,
-    pub memory: BTreeMap<Kind, Memory>,
-    /// Start to ready, seconds: on an empty directory, on an existing one.
-    pub ready_seconds: Option<(f64, f64)>,
-}
 
 struct Bench<'a> {
     options: &'a Run,

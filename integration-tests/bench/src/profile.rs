@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
 use crate::arguments::Kind;
-use crate::measure::Slice;
+use crate::measured::Slice;
 
 /// Symbols shown.
 const SHOWN: usize = 25;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::Kind;
 use crate::bounds::Bound;
-use crate::measure::{Measured, Slice, Taken};
+use crate::measured::{Measured, Slice, Taken};
 use crate::profile::Profile;
 use crate::verify::Verified;
 

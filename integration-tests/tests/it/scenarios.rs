@@ -32,4 +32,7 @@ mod s08_redis;
 mod s09_changes;
 mod s10_stalled;
 mod s11_catalogue;
+mod s12_rates;
+mod s13_broken_streams;
+mod s14_unread;
 mod tracing;

@@ -11,4 +11,6 @@ mod ledger;
 mod peers;
 mod rates;
 mod rig;
+mod secrecy;
+mod timeouts;
 mod typed;

@@ -1,0 +1,122 @@
+//! How long each part of an attempt may take, and what the caller sees meanwhile (SPEC FWD-3).
+
+use std::time::Duration;
+
+use fake_upstream::{Gate, Script};
+use switchboard_common::error::Reason;
+use switchboard_proto::{billing::v1::Ending, common::v1::Dialect};
+
+use crate::rig::{Rig, SECRET, chat, config};
+
+fn error(status: u16) -> Script {
+    Script::error(status, "server_error", None, "went wrong")
+}
+
+#[tokio::test]
+async fn each_timeout_is_its_own_and_says_which() {
+    let short = Duration::from_millis(50);
+    let ms = u64::try_from(short.as_millis()).unwrap();
+    let one = |change: fn(&mut switchboard_proto::scheduler::v1::Candidate, u64)| {
+        Rig::with(config(), move |state| {
+            state.candidates.truncate(1);
+            change(&mut state.candidates[0], ms);
+        })
+    };
+    // No answer.
+    let rig = one(|candidate, ms| candidate.first_byte_timeout_ms = ms).await;
+    rig.upstream.push(Script::hang());
+    let failure = rig.chat(&chat(false)).await.failure.unwrap();
+    assert_eq!(failure.reason, Reason::UpstreamTimeout);
+    assert!(failure.message.contains("first byte"), "{failure}");
+    rig.end().await;
+    // Silence in the middle.
+    let rig = one(|candidate, ms| candidate.idle_timeout_ms = ms).await;
+    rig.upstream.push(Script::say(["a", "b"]).hang_after(1));
+    let answer = rig.chat(&chat(true)).await;
+    let failure = answer.failure.as_ref().unwrap();
+    assert!(failure.message.contains("idle"), "{failure}");
+    assert_eq!(answer.streamed(), "a");
+    rig.upstream
+        .wait_for(|log| log.in_flight == 0)
+        .await
+        .unwrap();
+    rig.end().await;
+    // No connection: an address that swallows packets cannot be had on loopback, one that refuses can.
+    let (address, _socket) = fake_upstream::nobody_listens().unwrap();
+    let rig = Rig::with(config(), |state| {
+        state.candidates[0].url = format!("http://{address}/v1/chat/completions");
+    })
+    .await;
+    let answer = rig.chat(&chat(false)).await;
+    assert_eq!(answer.status, 200);
+    let settlement = rig.settlement(&answer.id).await;
+    let first = &settlement.attempts[0];
+    assert_eq!(
+        (first.error.as_str(), first.sent, first.status),
+        ("network", false, 0)
+    );
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn the_total_time_counts_from_arrival() {
+    let rig = Rig::start().await;
+    rig.world.catalogue.send_modify(|catalogue| {
+        catalogue.version = 4;
+        catalogue.models[0].total_timeout_ms = 10_000;
+    });
+    let mut versions = rig.component.catalogue_versions();
+    versions.wait_for(|version| *version == 4).await.unwrap();
+    let mut head = rig.head(Dialect::OpenaiChat);
+    head.arrived_us -= 9_950_000;
+    rig.upstream.push(Script::hang());
+    let answer = rig.relay(head, chat(false).to_string().into()).await;
+    let failure = answer.failure.unwrap();
+    assert_eq!(failure.reason, Reason::UpstreamTimeout);
+    assert!(failure.message.contains("total"), "{failure}");
+    assert_eq!(rig.settlement(&answer.id).await.status, 504);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn headers_go_out_early_and_moving_on_stays_possible_until_content() {
+    let rig = Rig::start().await;
+    rig.world.catalogue.send_modify(|catalogue| {
+        catalogue.version = 4;
+        catalogue.models[0].commit_after_ms = Some(1);
+    });
+    let mut versions = rig.component.catalogue_versions();
+    versions.wait_for(|version| *version == 4).await.unwrap();
+    let gate = Gate::new();
+    rig.upstream.push_on_key(SECRET, error(500).gate(&gate));
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
+    let first = answers.message().await.unwrap().unwrap();
+    assert_eq!(first.head.as_ref().unwrap().status, 200);
+    assert!(first.head.as_ref().unwrap().event_stream);
+    assert_eq!(&*first.frame, b": keep-alive\n\n");
+    gate.open();
+    let answer = crate::rig::collect(id, answers).await;
+    assert_eq!(answer.failure, None);
+    assert!(answer.text().ends_with("data: [DONE]\n\n"));
+    assert_eq!(rig.settlement(&answer.id).await.attempts.len(), 2);
+
+    // The last failure is then an error of the running stream.
+    let gate = Gate::new();
+    rig.upstream.default(error(500).gate(&gate));
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
+    answers.message().await.unwrap().unwrap();
+    gate.open();
+    let answer = crate::rig::collect(id, answers).await;
+    assert_eq!(answer.failure.unwrap().reason, Reason::UpstreamFailed);
+    let settlement = rig.settlement(&answer.id).await;
+    assert_eq!(
+        (settlement.ending(), settlement.status),
+        (Ending::Failed, 200)
+    );
+    assert_eq!(settlement.error_code, "upstream_failed");
+    rig.end().await;
+}
