@@ -7,7 +7,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use sea_orm::{
-    ConnectOptions, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
+    ConnectOptions, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, RuntimeErr,
     SqliteTransactionMode, TransactionOptions, TransactionTrait as _,
     sqlx::{self, Connection as _, SqliteConnection},
 };
@@ -36,6 +36,9 @@ pub enum DatabaseConfig {
 /// How long a statement may take, and how long a caller waits for a connection.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Between two questions whether a database is there.
+const REACH_PAUSE: Duration = Duration::from_millis(200);
 
 /// Connections to one service's facts. Clones share them.
 #[derive(Clone, Debug)]
@@ -73,6 +76,28 @@ impl Database {
                     reader: writer.clone(),
                     writer,
                 })
+            }
+        }
+    }
+
+    /// Waits until it answers, for so long at most.
+    ///
+    /// # Errors
+    /// Why it did not answer when it was last asked.
+    pub async fn reach(&self, patience: Duration) -> Result<(), DbErr> {
+        let end = tokio::time::Instant::now() + patience;
+        let mut last = DbErr::Conn(RuntimeErr::Internal("no answer".to_owned()));
+        loop {
+            match tokio::time::timeout_at(end, self.writer.ping()).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => last = error,
+                Err(_) => return Err(last),
+            }
+            if tokio::time::timeout_at(end, tokio::time::sleep(REACH_PAUSE))
+                .await
+                .is_err()
+            {
+                return Err(last);
             }
         }
     }

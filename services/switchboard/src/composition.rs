@@ -56,6 +56,18 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
+    /// A database that does not answer.
+    #[error(
+        "database.url: no answer from {url} within {within:?} ({source}); start it, or correct the address"
+    )]
+    DatabaseAway {
+        /// Without its password.
+        url: String,
+        /// `database.start_timeout`.
+        within: std::time::Duration,
+        /// The last failure.
+        source: sea_orm::DbErr,
+    },
     /// The state store.
     #[error("{0}")]
     State(#[from] switchboard_state::Error),
@@ -354,7 +366,13 @@ async fn listen_publicly(
     let routes = Routes::new(forwarder.public_server())
         .add_service(health)
         .add_service(reflection);
-    grpc::serve_public(listener, routes.prepare(), &ground.settings.grpc, life);
+    grpc::serve_public(
+        listener,
+        routes.prepare(),
+        ground.clock.clone(),
+        &ground.settings.grpc,
+        life,
+    );
     Ok(Some(address))
 }
 

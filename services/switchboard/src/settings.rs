@@ -77,6 +77,9 @@ pub struct DatabaseSettings {
     pub url: String,
     /// Connections of one role of this process at most.
     pub max_connections: u32,
+    /// How long a start waits for PostgreSQL to answer; without an answer the program ends with exit code 3.
+    #[serde(with = "switchboard_common::settings::duration")]
+    pub start_timeout: Duration,
 }
 
 impl Default for DatabaseSettings {
@@ -84,6 +87,7 @@ impl Default for DatabaseSettings {
         Self {
             url: String::new(),
             max_connections: 10,
+            start_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -155,6 +159,7 @@ impl std::fmt::Debug for DatabaseSettings {
         f.debug_struct("DatabaseSettings")
             .field("url", &redacted(&self.url))
             .field("max_connections", &self.max_connections)
+            .field("start_timeout", &self.start_timeout)
             .finish()
     }
 }

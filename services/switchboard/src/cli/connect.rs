@@ -5,10 +5,14 @@ use std::{
     future::Future,
     path::{Path, PathBuf},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret as _, SecretString};
 use switchboard_common::{
     error::{Failure, Reason},
@@ -17,7 +21,7 @@ use switchboard_common::{
 use tonic::{
     Status,
     body::Body,
-    codegen::http::{HeaderValue, Request, Response, header::AUTHORIZATION},
+    codegen::http::{HeaderValue, Request, Response, Uri, header::AUTHORIZATION},
     transport::{Channel, Endpoint},
 };
 use tower::{Service, ServiceExt as _};
@@ -55,7 +59,7 @@ impl Connection {
             None if Path::new(DEFAULT_DIR).is_dir() => PathBuf::from(DEFAULT_DIR),
             None => {
                 return Err(Error::Usage(format!(
-                    "which installation? Give --addr http://HOST:PORT with SWITCHBOARD_TOKEN, or --data-dir DIR (there is no ./{DEFAULT_DIR})"
+                    "which installation? Give --addr http://HOST:PORT (or https://HOST) with SWITCHBOARD_TOKEN, or --data-dir DIR (there is no ./{DEFAULT_DIR})"
                 )));
             }
         };
@@ -144,19 +148,33 @@ fn rpc(addr: &str, token: &SecretString) -> Result<Rpc, Error> {
     };
     let malformed = || {
         Error::Usage(format!(
-            "`{addr}` is no address of an HTTP listener; expected http://HOST:PORT"
+            "`{addr}` is no address of an HTTP listener; expected http://HOST:PORT or https://HOST"
         ))
     };
-    if !uri.starts_with("http://") {
-        return Err(malformed());
-    }
-    let channel = Endpoint::from_shared(uri.clone())
-        .map_err(|_| malformed())?
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(CALL_TIMEOUT)
-        .http2_keep_alive_interval(KEEP_ALIVE)
-        .tcp_nodelay(true)
-        .connect_lazy();
+    let target: Uri = uri.parse().map_err(|_| malformed())?;
+    let endpoint = |uri: String| {
+        Endpoint::from_shared(uri).map(|endpoint| {
+            endpoint
+                .connect_timeout(CONNECT_TIMEOUT)
+                .timeout(CALL_TIMEOUT)
+                .http2_keep_alive_interval(KEEP_ALIVE)
+                .tcp_nodelay(true)
+        })
+    };
+    let channel = match (target.scheme_str(), target.authority()) {
+        (Some("http"), Some(_)) => endpoint(uri.clone())
+            .map_err(|_| malformed())?
+            .connect_lazy(),
+        (Some("https"), Some(authority)) => {
+            // The transport's own TLS knows no platform verifier: it is told of plain HTTP, and the connector speaks TLS.
+            let plain = endpoint(format!("http://{authority}")).map_err(|_| malformed())?;
+            let tls = tls()?;
+            let connector = tower::service_fn(move |_: Uri| tls.clone().oneshot(target.clone()));
+            let origin = uri.parse().map_err(|_| malformed())?;
+            plain.origin(origin).connect_with_connector_lazy(connector)
+        }
+        _ => return Err(malformed()),
+    };
     let mut authorization = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))
         .map_err(|_| Error::Usage("the admin token has characters that no token has".to_owned()))?;
     authorization.set_sensitive(true);
@@ -165,6 +183,28 @@ fn rpc(addr: &str, token: &SecretString) -> Result<Rpc, Error> {
         addr: uri,
         authorization,
     }))
+}
+
+/// TLS as the platform trusts it, for HTTP/2.
+fn tls() -> Result<HttpsConnector<HttpConnector>, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(BuilderVerifierExt::with_platform_verifier)
+        .map_err(|error| {
+            Error::Wrong(format!(
+                "the system's trusted roots cannot be used: {error}"
+            ))
+        })?
+        .with_no_client_auth();
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    Ok(HttpsConnectorBuilder::new()
+        .with_tls_config(config)
+        .https_only()
+        .enable_http2()
+        .wrap_connector(tcp))
 }
 
 /// Adds the admin's token to each call.

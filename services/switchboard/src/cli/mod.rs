@@ -27,7 +27,7 @@ use secrecy::ExposeSecret as _;
 use switchboard_common::settings::Override;
 use switchboard_proto::common::v1::Actor;
 
-use crate::{apply::AdminClients, migrate, serve};
+use crate::{apply::AdminClients, composition, migrate, serve};
 use connect::Connection;
 use screen::Screen;
 
@@ -95,6 +95,7 @@ async fn serving(
         Err(error) => {
             let exit = match &error {
                 serve::Error::Usage(_) => Exit::Usage,
+                serve::Error::Start(composition::Error::DatabaseAway { .. }) => Exit::Unreachable,
                 _ => Exit::Wrong,
             };
             // Nobody is left to tell.
@@ -160,6 +161,9 @@ async fn admin(
             usage::list(clients.billing, limit, tenant, before, screen).await
         }
         Command::Ledger(Ledger::Verify) => ledger::verify(clients.billing, screen).await,
+        Command::Ledger(Ledger::Resolve { request_id }) => {
+            ledger::resolve(clients.billing, actor, request_id, screen).await
+        }
         Command::Explain(flags) => explain::explain(clients.billing, flags.id, screen).await,
         Command::Catalogue(command) => {
             supply::catalogue(clients.scheduler, actor, command, screen).await

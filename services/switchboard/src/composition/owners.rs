@@ -13,7 +13,7 @@ use switchboard_migrations::Owner;
 use tonic::service::Routes;
 
 use super::{Error, Ground};
-use crate::{apply::AdminClients, migrate};
+use crate::{apply::AdminClients, migrate, settings::redacted};
 
 /// Those of the four that run in this process.
 #[derive(Default)]
@@ -200,12 +200,23 @@ impl Owners {
 
 async fn open(ground: &Ground, owner: Owner) -> Result<Database, Error> {
     let config = ground.settings.database(owner, &ground.dir);
-    if ground.settings.database.url.is_empty() {
+    let settings = &ground.settings.database;
+    if settings.url.is_empty() {
         return Ok(migrate::open(&config, owner).await?);
     }
-    Database::open(&config)
+    let database = Database::open(&config)
         .await
-        .map_err(|source| migrate::Error::Open { owner, source }.into())
+        .map_err(|source| migrate::Error::Open { owner, source })?;
+    // What cannot work ends at once; a database that goes away later is waited for.
+    let within = settings.start_timeout;
+    match database.reach(within).await {
+        Ok(()) => Ok(database),
+        Err(source) => Err(Error::DatabaseAway {
+            url: redacted(&settings.url),
+            within,
+            source,
+        }),
+    }
 }
 
 #[expect(

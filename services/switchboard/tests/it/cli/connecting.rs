@@ -22,6 +22,41 @@ async fn over_a_socket_the_token_goes_along() {
     }
 }
 
+/// What a shell would run, with roots of its own to trust.
+async fn over_tls(addr: &str, roots: &str) -> std::process::Output {
+    tokio::process::Command::new(env!("CARGO_BIN_EXE_switchboard"))
+        .args(["keys", "list", "--addr", addr, "--token", TOKEN])
+        .env("SSL_CERT_FILE", roots)
+        .env_remove("SSL_CERT_DIR")
+        .output()
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_tls_only_a_server_that_the_platform_trusts_gets_the_token() {
+    let fake = Fake::default();
+    let port = fake.listen_tls().await.port();
+    let addr = format!("https://localhost:{port}");
+    let roots = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/cli/tls/root.pem");
+    let output = over_tls(&addr, roots).await;
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert_eq!(output.stdout, b"no keys\n");
+    assert_eq!(fake.calls().len(), 1);
+
+    // A root that signed nothing of it; a name that the certificate does not have.
+    let stranger = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/cli/tls/stranger.pem");
+    let elsewhere = format!("https://127.0.0.1:{port}");
+    for (addr, roots) in [(&addr, stranger), (&elsewhere, roots)] {
+        let output = over_tls(addr, roots).await;
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{told}");
+        assert!(told.contains(addr.as_str()), "{told}");
+    }
+    assert_eq!(fake.calls().len(), 1);
+}
+
 #[tokio::test]
 async fn a_wrong_token_is_refused_and_shown_nowhere() {
     let fake = Fake::default();
@@ -60,7 +95,7 @@ async fn what_makes_no_sense_is_usage() {
         (vec!["keys", "list", "--data-dir", missing], missing),
         (vec!["keys", "list", "--data-dir", empty], empty),
         (
-            vec!["keys", "list", "--addr", "https://h:1", "--token", "t"],
+            vec!["keys", "list", "--addr", "ftp://h:1", "--token", "t"],
             "http://HOST:PORT",
         ),
         (

@@ -32,6 +32,8 @@ pub struct Script {
     pub failing: Option<(&'static str, Failure)>,
     pub rows: Vec<billing::UsageRow>,
     pub ledger: billing::VerifyLedgerResponse,
+    /// Requests whose dead letters were resolved.
+    pub resolved: Vec<String>,
     pub money: Option<billing::GetTenantResponse>,
     pub access: Option<auth::GetTenantResponse>,
     pub explained: billing::ExplainResponse,
@@ -86,6 +88,21 @@ impl Fake {
 
     /// On a socket, for those who bear [`TOKEN`].
     pub async fn listen(&self) -> SocketAddr {
+        self.listen_on(tonic::transport::Server::builder()).await
+    }
+
+    /// The same with TLS, as `localhost`; `tls/root.pem` signed it. The key protects nothing.
+    pub async fn listen_tls(&self) -> SocketAddr {
+        let identity = tonic::transport::Identity::from_pem(
+            include_str!("tls/localhost.pem"),
+            include_str!("tls/localhost.key"),
+        );
+        let tls = tonic::transport::ServerTlsConfig::new().identity(identity);
+        let server = tonic::transport::Server::builder().tls_config(tls);
+        self.listen_on(server.unwrap()).await
+    }
+
+    async fn listen_on(&self, mut server: tonic::transport::Server) -> SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let prove = |request: Request<()>| {
@@ -95,7 +112,7 @@ impl Fake {
                 _ => Err(Failure::new(Reason::InvalidApiKey, "this is no admin token").into()),
             }
         };
-        let served = tonic::transport::Server::builder()
+        let served = server
             .add_service(auth_server::AuthAdminServer::with_interceptor(
                 self.clone(),
                 prove,
@@ -331,6 +348,19 @@ impl billing_server::BillingAdmin for Fake {
     ) -> Answer<billing::VerifyLedgerResponse> {
         let script = self.called("billing.verify_ledger")?;
         Ok(Response::new(script.ledger.clone()))
+    }
+
+    async fn resolve_dead_letter(
+        &self,
+        request: Request<billing::ResolveDeadLetterRequest>,
+    ) -> Answer<billing::ResolveDeadLetterResponse> {
+        let mut script = self.called("billing.resolve_dead_letter")?;
+        let request = request.into_inner();
+        let resolved = u64::from(!script.resolved.contains(&request.request_id));
+        script.resolved.push(request.request_id);
+        Ok(Response::new(billing::ResolveDeadLetterResponse {
+            resolved,
+        }))
     }
 
     async fn list_audit(
