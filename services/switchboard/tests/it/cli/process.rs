@@ -76,7 +76,7 @@ fn a_database_that_is_away_ends_the_start_with_one_line_and_exit_3() {
     let database = nobody();
     let output = serve(dir.path())
         .args(["--role", "billing"])
-        .env("SWITCHBOARD_MASTER_KEY_FILE", &key)
+        .env("SWITCHBOARD__MASTER_KEY_FILE", &key)
         .env(
             "SWITCHBOARD_DATABASE__URL",
             format!("postgres://sw:pa55w0rd@{database}/sw"),
