@@ -29,7 +29,7 @@ pub(crate) const fn shape(dialect: Dialect) -> Shape {
     }
 }
 
-fn saying<'a>(failure: &'a Failure, request_id: &'a str) -> Saying<'a> {
+pub(crate) fn saying<'a>(failure: &'a Failure, request_id: &'a str) -> Saying<'a> {
     Saying {
         code: failure.reason.wire_code(),
         status: failure.reason.http_status(),

@@ -23,14 +23,14 @@ use switchboard_common::{
     error::{Failure, Reason, ReasonExt as _},
     ids::RequestId,
 };
-use switchboard_dialects::error::render_openai;
+use switchboard_dialects::error::Shape;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
     time::{Instant, Sleep},
 };
 
-use crate::{Config, observed::Observed};
+use crate::{Config, error::saying, observed::Observed};
 
 /// hyper's heads for requests that it cannot read are shorter, bytes.
 const LONGEST: usize = 256;
@@ -83,8 +83,9 @@ impl Polite {
         };
         let failure = Failure::new(Reason::InvalidRequest, text);
         let status = failure.reason.http_status();
-        let body = render_openai(failure.reason.wire_code(), status, &failure.message, None);
-        let id = RequestId::generate(self.manners.clock.now_ms());
+        let id = RequestId::generate(self.manners.clock.now_ms()).to_string();
+        // Nobody knows in which dialect.
+        let body = Shape::OpenAi.body(&saying(&failure, &id));
         let head = format!(
             "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nx-request-id: {id}\r\n\
              x-should-retry: false\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",

@@ -43,7 +43,8 @@ redacted!(credentials::v1::AccountCredential { account; secret });
 // A caller's header may carry a token of its own.
 redacted!(inference::v1::Header { name; value });
 redacted!(inference::v1::RelayHead {
-    dialect, request_id, client_request_id, peer, headers, resource, content_length, tags, hops, arrived_us; credential
+    dialect, request_id, client_request_id, peer, headers, resource, content_length, tags, hops, arrived_us, endpoint,
+    content_type, query; credential
 });
 
 #[cfg(test)]
