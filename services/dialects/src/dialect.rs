@@ -11,6 +11,7 @@ use bytes::Bytes;
 use crate::carry::{AnswerStream, StreamOptions};
 use crate::error::UpstreamError;
 use crate::parameters::Layout;
+use crate::sse::KEEP_ALIVE;
 use crate::text::TextBuffer;
 use crate::usage::UsageReport;
 
@@ -131,6 +132,15 @@ pub trait DialectRequest: Debug + Send + Sync {
     /// Where its parameters stand, in dialects in which accounts may declare what they understand (SPEC FWD-11).
     fn layout(&self) -> Option<&'static Layout> {
         None
+    }
+
+    /// What keeps a silent stream alive in a form that the clients of the dialect bear (SPEC FWD-8); `None`: nothing does.
+    /// A comment, unless the answer is no event stream.
+    fn keep_alive(&self) -> Option<&'static [u8]> {
+        match self.form() {
+            Form::Events => Some(KEEP_ALIVE),
+            Form::Whole | Form::Array | Form::Bytes => None,
+        }
     }
 
     /// The body for an upstream of the same dialect. Without a change the body itself comes back.

@@ -47,7 +47,15 @@ struct Stream {
     due: Option<Instant>,
     /// Silence between keep-alives.
     every: Duration,
-    keep_alive: &'static [u8],
+    /// What is written then; `None`: nothing can be, only the head goes out.
+    keep_alive: Option<&'static [u8]>,
+}
+
+impl Stream {
+    /// When the keep-alive after something written `now` is due.
+    fn next(&self, now: Instant) -> Option<Instant> {
+        self.keep_alive.map(|_| now + self.every)
+    }
 }
 
 /// The inner work took longer than it may.
@@ -78,13 +86,14 @@ impl Caller {
     }
 
     /// The answer will be an event stream: `head` goes out with its first bytes, or with the first keep-alive at
-    /// `commit_at` (`None`: never), then a keep-alive after each silence of `every`.
+    /// `commit_at` (`None`: never), then a keep-alive after each silence of `every`. Without a keep-alive that the caller's
+    /// client bears, the head goes out alone and silence stays silence.
     pub(crate) fn expect_stream(
         &mut self,
         head: ResponseHead,
         commit_at: Option<Instant>,
         every: Duration,
-        keep_alive: &'static [u8],
+        keep_alive: Option<&'static [u8]>,
     ) {
         self.stream = Some(Stream {
             head: Some(head),
@@ -208,10 +217,11 @@ impl Caller {
         let Some(stream) = &mut self.stream else {
             return;
         };
-        stream.due = Some(now + stream.every);
-        let keep_alive = stream.keep_alive;
-        if room {
-            self.push(Bytes::from_static(keep_alive), false, None);
+        let headless = stream.head.is_some();
+        stream.due = stream.next(now);
+        let frame = stream.keep_alive.unwrap_or_default();
+        if room && (headless || !frame.is_empty()) {
+            self.push(Bytes::from_static(frame), false, None);
         }
     }
 
@@ -241,7 +251,7 @@ impl Caller {
         self.push(frame, end, progress);
         if let Some(stream) = &mut self.stream {
             // The head is out: from now on silence is bridged, also where it may not go out early.
-            stream.due = Some(Instant::now() + stream.every);
+            stream.due = stream.next(Instant::now());
         }
         if end {
             self.pipe.close(None);
@@ -334,7 +344,7 @@ mod tests {
             ..ResponseHead::default()
         };
         let start = Instant::now();
-        caller.expect_stream(head, Some(start + secs(10)), secs(15), KEEP_ALIVE);
+        caller.expect_stream(head, Some(start + secs(10)), secs(15), Some(KEEP_ALIVE));
         let read = async {
             let mut seen = Vec::new();
             while let Some(Ok(message)) = reader.next().await {
@@ -350,6 +360,21 @@ mod tests {
         assert_eq!(seen, [(10, true), (25, false)]);
         assert_eq!(stop, Err(Stop::Deadline));
         assert!(caller.opened());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_clients_bear_no_keep_alive_the_head_goes_out_alone() {
+        let (mut caller, mut reader, _) = caller(60);
+        let head = ResponseHead {
+            status: 200,
+            ..ResponseHead::default()
+        };
+        caller.expect_stream(head, Some(Instant::now() + secs(10)), secs(15), None);
+        assert_eq!(caller.attend(pending::<()>()).await, Err(Stop::Deadline));
+        let seen = reader.next().await.unwrap().unwrap();
+        assert!(seen.head.is_some() && seen.frame.is_empty() && !seen.end);
+        caller.fail(Failure::internal());
+        assert!(reader.next().await.unwrap().is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use switchboard_common::error::Reason;
 use switchboard_proto::{
-    common::v1::{Dialect, Limits},
+    common::v1::{Dialect, Endpoint, Limits},
     scheduler::v1::Release,
 };
 use switchboard_scheduler::Config;
@@ -262,6 +262,10 @@ async fn who_may_not_wait_is_told_at_once_what_is_full() {
     let mut embed = asked();
     embed.dialect = Dialect::OpenaiEmbeddings as i32;
     assert_eq!(node.refused(embed).await.reason, Reason::ConcurrencyFull);
+    let mut count = asked();
+    count.dialect = Dialect::AnthropicMessages as i32;
+    count.endpoint = Endpoint::CountTokens as i32;
+    assert_eq!(node.refused(count).await.reason, Reason::ConcurrencyFull);
 
     let mut callers = JoinSet::new();
     let own = node.clone();

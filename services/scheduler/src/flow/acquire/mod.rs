@@ -18,7 +18,7 @@ use switchboard_common::{
     rate_limit::headers,
 };
 use switchboard_proto::{
-    common::v1::Dialect,
+    common::v1::{Dialect, Endpoint},
     scheduler::v1::{AcquireRequest, AcquireResponse},
 };
 use switchboard_state::admission::{AccountTake, BucketState, Pool, TenantTake};
@@ -177,10 +177,11 @@ impl Call<'_> {
     /// Whether requests of this kind wait at all, and until when this one may.
     fn may_wait(&self) -> Option<(QueueRule, Instant)> {
         let rule = self.model.queue?;
-        if matches!(
+        let never_waits = matches!(
             self.dialect,
             Dialect::OpenaiEmbeddings | Dialect::OpenaiModerations
-        ) {
+        );
+        if never_waits || self.asked.endpoint() == Endpoint::CountTokens {
             return None;
         }
         let now = self.core.clock.now_ms();
