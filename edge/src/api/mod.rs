@@ -1,5 +1,6 @@
 //! The public routes. One file a vendor's dialects; nothing here reads a body.
 
+mod anthropic;
 mod openai;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -61,6 +62,7 @@ pub(crate) struct Endpoint {
 /// All routes.
 pub(crate) fn router(edge: Edge) -> Router {
     openai::routes()
+        .merge(anthropic::routes())
         .route("/{service}/{method}", any(admin::pass))
         .fallback(unknown)
         .with_state(edge)
@@ -91,11 +93,32 @@ pub(crate) async fn serve(
         .await
         .unwrap_or_else(|failure| error::respond(&failure, error::shape(endpoint.dialect), &id));
     span.record("http.response.status_code", response.status().as_u16());
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert("x-request-id", id);
-    }
+    name(&mut response, &id, error::shape(endpoint.dialect));
     observed.answered(endpoint.route, response.status().as_u16());
     response
+}
+
+/// Puts the request's id on an answer, also where the dialect's client looks for it (PROTOCOLS §1.2).
+fn name(response: &mut Response<Body>, id: &str, shape: Shape) {
+    let Ok(id) = HeaderValue::from_str(id) else {
+        return;
+    };
+    let headers = response.headers_mut();
+    if shape == Shape::Anthropic {
+        headers.insert("request-id", id.clone());
+    }
+    headers.insert("x-request-id", id);
+}
+
+/// `/v1/x` as `/v1/x`, `/v1/x/`, `/x`, `/x/`.
+fn spellings(route: &str) -> [String; 4] {
+    let bare = route.strip_prefix("/v1").unwrap_or(route);
+    [
+        route.to_owned(),
+        format!("{route}/"),
+        bare.to_owned(),
+        format!("{bare}/"),
+    ]
 }
 
 async fn relay(
@@ -165,16 +188,16 @@ pub(crate) async fn unknown(State(edge): State<Edge>, request: Request) -> Respo
             printable(request.uri().path())
         ),
     );
-    refuse(&edge, &failure)
+    refuse(&edge, &failure, Shape::OpenAi)
 }
 
 /// A path of ours with another method.
-pub(crate) fn wrong_method(edge: &Edge, allowed: &'static str) -> Response<Body> {
+pub(crate) fn wrong_method(edge: &Edge, allowed: &'static str, shape: Shape) -> Response<Body> {
     let failure = Failure::new(
         Reason::MethodNotAllowed,
         format!("this path takes {allowed} only"),
     );
-    let mut response = refuse(edge, &failure);
+    let mut response = refuse(edge, &failure, shape);
     response
         .headers_mut()
         .insert(header::ALLOW, HeaderValue::from_static(allowed));
@@ -182,12 +205,10 @@ pub(crate) fn wrong_method(edge: &Edge, allowed: &'static str) -> Response<Body>
 }
 
 /// A refusal that reaches no forwarder, with an id of its own.
-pub(crate) fn refuse(edge: &Edge, failure: &Failure) -> Response<Body> {
+pub(crate) fn refuse(edge: &Edge, failure: &Failure, shape: Shape) -> Response<Body> {
     let id = RequestId::generate(edge.clock.now_ms()).to_string();
-    let mut response = error::respond(failure, Shape::OpenAi, &id);
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert("x-request-id", id);
-    }
+    let mut response = error::respond(failure, shape, &id);
+    name(&mut response, &id, shape);
     edge.observed.answered("other", response.status().as_u16());
     response
 }

@@ -7,9 +7,11 @@ use axum::{
     routing::any,
 };
 use switchboard_common::error::{Failure, Reason};
+use switchboard_dialects::error::Shape;
 use switchboard_proto::common::v1::{self as proto, Dialect};
 
-use super::{Edge, Endpoint, refuse, serve, wrong_method};
+use super::{Edge, Endpoint, anthropic, refuse, serve, spellings, wrong_method};
+use crate::error;
 
 const CHAT: Endpoint = Endpoint {
     route: "/v1/chat/completions",
@@ -47,7 +49,7 @@ pub(super) fn routes() -> Router<Edge> {
                         if request.method() == Method::POST {
                             serve(edge, endpoint, String::new(), request).await
                         } else {
-                            wrong_method(&edge, "POST")
+                            wrong_method(&edge, "POST", Shape::OpenAi)
                         }
                     },
                 ),
@@ -58,10 +60,11 @@ pub(super) fn routes() -> Router<Edge> {
         router = router.route(
             &path,
             any(|State(edge): State<Edge>, request: Request| async move {
+                let endpoint = anthropic::models(MODELS, request.headers());
                 if request.method() == Method::GET {
-                    serve(edge, MODELS, String::new(), request).await
+                    serve(edge, endpoint, String::new(), request).await
                 } else {
-                    wrong_method(&edge, "GET")
+                    wrong_method(&edge, "GET", error::shape(endpoint.dialect))
                 }
             }),
         );
@@ -74,8 +77,9 @@ pub(super) fn routes() -> Router<Edge> {
                 |State(edge): State<Edge>,
                  model: Result<Path<String>, PathRejection>,
                  request: Request| async move {
+                    let endpoint = anthropic::models(MODEL, request.headers());
                     if request.method() != Method::GET {
-                        return wrong_method(&edge, "GET");
+                        return wrong_method(&edge, "GET", error::shape(endpoint.dialect));
                     }
                     // Percent-coding can hold bytes that are no text, and names are text.
                     let Ok(Path(model)) = model else {
@@ -83,24 +87,14 @@ pub(super) fn routes() -> Router<Edge> {
                             Reason::InvalidRequest,
                             "the model's name in the path is not valid UTF-8 once its percent-coding is undone",
                         );
-                        return refuse(&edge, &failure.param("model"));
+                        let shape = error::shape(endpoint.dialect);
+                        return refuse(&edge, &failure.param("model"), shape);
                     };
                     let model = model.trim_end_matches('/').to_owned();
-                    serve(edge, MODEL, model, request).await
+                    serve(edge, endpoint, model, request).await
                 },
             ),
         );
     }
     router
-}
-
-/// `/v1/x` as `/v1/x`, `/v1/x/`, `/x`, `/x/`.
-fn spellings(route: &str) -> [String; 4] {
-    let bare = route.strip_prefix("/v1").unwrap_or(route);
-    [
-        route.to_owned(),
-        format!("{route}/"),
-        bare.to_owned(),
-        format!("{bare}/"),
-    ]
 }

@@ -56,9 +56,10 @@ const fn not(
 }
 
 /// The dialects that this version serves.
-pub(crate) const SERVED: &[&str] = &["openai.chat", "openai.embeddings"];
+pub(crate) const SERVED: &[&str] = &["openai.chat", "openai.embeddings", "anthropic.messages"];
 /// What to say of the others.
-pub(crate) const NOT_SERVED: &str = "only openai.chat and openai.embeddings are served";
+pub(crate) const NOT_SERVED: &str =
+    "only openai.chat, openai.embeddings and anthropic.messages are served";
 const NOT_COUNTED: &str = "only hour, day and month are counted";
 
 #[rustfmt::skip]

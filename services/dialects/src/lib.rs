@@ -10,6 +10,7 @@
 //!
 //! This crate does not choose accounts, does not count tokens, does not price anything and does not know SPEC ERR-1's
 //! closed code set: it takes and gives wire codes as strings.
+pub mod anthropic;
 mod carry;
 pub mod chat;
 mod dialect;

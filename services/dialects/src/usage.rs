@@ -4,11 +4,13 @@
 //! negative; input + cached + written and output add up to the upstream's own totals. What the upstream said is kept
 //! verbatim beside it ([`UsageReport::raw`]).
 
+mod anthropic;
 #[cfg(test)]
 mod tests;
 
 use bytes::Bytes;
 
+pub(crate) use self::anthropic::AnthropicUsage;
 use crate::json::{Cursor, JsonError, Kind, Text, Value, whole_number};
 
 /// A usage object is kept verbatim up to this many bytes; a bigger one is dropped from the report.

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use switchboard_common::error::{Failure, Reason};
 use switchboard_dialects::{
-    DialectRequest, Needs, RequestError, chat::ChatRequest, embeddings::EmbeddingsRequest,
+    DialectRequest, Needs, RequestError,
+    anthropic::{MessagesCall, MessagesRequest},
+    chat::ChatRequest,
+    embeddings::EmbeddingsRequest,
     error::Shape,
 };
 use switchboard_proto::common::v1::{Dialect, Endpoint};
@@ -31,6 +34,13 @@ pub(crate) fn read(asking: &Asking<'_>, body: &[u8]) -> Result<Arc<dyn DialectRe
         Dialect::OpenaiChat => ChatRequest::peek(body).map(|asked| Arc::new(asked) as _),
         Dialect::OpenaiEmbeddings => {
             EmbeddingsRequest::peek(body).map(|asked| Arc::new(asked) as _)
+        }
+        Dialect::AnthropicMessages => {
+            let call = match asking.endpoint {
+                Endpoint::CountTokens => MessagesCall::CountTokens,
+                _ => MessagesCall::Create,
+            };
+            MessagesRequest::peek(body, call).map(|asked| Arc::new(asked) as _)
         }
         _ => {
             let text = "this endpoint is not served here";

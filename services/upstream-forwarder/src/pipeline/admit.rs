@@ -111,7 +111,7 @@ pub(super) async fn admit(
     let Some(catalogue) = conductor.supply.current() else {
         return Err(unavailable("the catalogue is not loaded yet").into());
     };
-    if call.dialect == Dialect::OpenaiModels {
+    if models::asked_for(&call) {
         let listed = models::list(&call, &who, &catalogue)?;
         course.rate_limits = caller.attend(limits::of(conductor, &who, None)).await?;
         return Ok(models::answer(listed, course, caller));
@@ -212,7 +212,7 @@ impl Request {
                 head::of_stream(self, &[], None),
                 self.head_goes_out_at(),
                 conductor.config.keep_alive,
-                switchboard_dialects::sse::KEEP_ALIVE,
+                self.asked.keep_alive(),
             );
         }
     }

@@ -1,9 +1,13 @@
-//! The list of models and one of them: read from the catalogue, never billed (SPEC SURF-1).
+//! The list of models and one of them, as the client at hand knows it: read from the catalogue, never billed (SPEC SURF-1).
 
 use bytes::Bytes;
 use serde::Serialize;
 use switchboard_common::error::Failure;
-use switchboard_proto::{common::v1::Dialect, inference::v1::ResponseHead};
+use switchboard_proto::{
+    common::v1::{Dialect, Endpoint},
+    inference::v1::ResponseHead,
+};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     Course,
@@ -16,6 +20,7 @@ use crate::{
     domain::{admission, catalogue::Catalogue, settlement::End},
 };
 
+/// OpenAI's list.
 #[derive(Serialize)]
 struct List<'a> {
     object: &'static str,
@@ -31,22 +36,60 @@ struct Card<'a> {
     owned_by: &'static str,
 }
 
+/// Anthropic's list (PROTOCOLS §7.3), always whole.
+#[derive(Serialize)]
+struct AnthropicList<'a> {
+    data: Vec<AnthropicCard<'a>>,
+    has_more: bool,
+    first_id: Option<&'a str>,
+    last_id: Option<&'a str>,
+}
+
+/// Anthropic's model object.
+#[derive(Serialize)]
+struct AnthropicCard<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id: &'a str,
+    display_name: &'a str,
+    created_at: String,
+}
+
+/// Whether a call is about models instead of one.
+pub(super) fn asked_for(call: &Call) -> bool {
+    call.dialect == Dialect::OpenaiModels || call.endpoint == Endpoint::AnthropicModels
+}
+
 /// The body for `GET /v1/models` and `GET /v1/models/{id}`.
 pub(super) fn list(
     call: &Call,
     who: &admission::Caller,
     catalogue: &Catalogue,
 ) -> Result<Bytes, Failure> {
-    Ok(if call.resource.is_empty() {
-        let listed = catalogue.list(&who.principal.group, &who.principal.models);
-        let cards = listed.iter().map(|(name, model)| card(name, model.created));
-        json(&List {
-            object: "list",
-            data: cards.collect(),
+    let anthropic = call.endpoint == Endpoint::AnthropicModels;
+    if !call.resource.is_empty() {
+        let (id, dialect) = (call.resource.as_str(), Dialect::OpenaiModels);
+        let created = who.model(catalogue, id, dialect)?.model.created;
+        return Ok(if anthropic {
+            json(&anthropic_card(id, created))
+        } else {
+            json(&card(id, created))
+        });
+    }
+    let listed = catalogue.list(&who.principal.group, &who.principal.models);
+    let models = listed.iter().map(|(name, model)| (&**name, model.created));
+    Ok(if anthropic {
+        json(&AnthropicList {
+            data: models.map(|(id, at)| anthropic_card(id, at)).collect(),
+            has_more: false,
+            first_id: listed.first().map(|(name, _)| &**name),
+            last_id: listed.last().map(|(name, _)| &**name),
         })
     } else {
-        let found = who.model(catalogue, &call.resource, Dialect::OpenaiModels)?;
-        json(&card(&call.resource, found.model.created))
+        json(&List {
+            object: "list",
+            data: models.map(|(id, at)| card(id, at)).collect(),
+        })
     })
 }
 
@@ -69,6 +112,17 @@ fn card(id: &str, created: i64) -> Card<'_> {
         object: "model",
         created,
         owned_by: "switchboard",
+    }
+}
+
+fn anthropic_card(id: &str, created: i64) -> AnthropicCard<'_> {
+    let at = OffsetDateTime::from_unix_timestamp(created).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    AnthropicCard {
+        kind: "model",
+        id,
+        display_name: id,
+        // within the years that this form has, as any catalogue's time is
+        created_at: at.format(&Rfc3339).unwrap_or_default(),
     }
 }
 

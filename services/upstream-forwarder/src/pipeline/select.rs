@@ -163,6 +163,9 @@ async fn acquire(conductor: &Conductor, request: &Request) -> Result<AcquireResp
 }
 
 fn estimated_tokens(request: &Request) -> u64 {
+    if request.asked.free() {
+        return 0;
+    }
     let input = request.asked.text_bytes().div_ceil(3);
     if !request.asked.generates() {
         return input;

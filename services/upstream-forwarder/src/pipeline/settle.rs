@@ -106,7 +106,8 @@ async fn count(
 /// Gives the lease back, with what was learned and used.
 fn release(conductor: &Conductor, course: &Course, end: End) {
     let (request_id, tenant, used) = course.live.story(|story| {
-        let usage = story.attempts.last().and_then(|attempt| attempt.usage);
+        let last = story.attempts.last().filter(|_| !story.free);
+        let usage = last.and_then(|attempt| attempt.usage);
         let ids = (story.request_id.clone(), story.party.tenant.clone());
         (ids.0, ids.1, usage.map(|usage| usage::total(&usage)))
     });

@@ -8,6 +8,7 @@ mod declared;
 mod failover;
 mod leaving;
 mod ledger;
+mod messages;
 mod peers;
 mod rates;
 mod rig;
