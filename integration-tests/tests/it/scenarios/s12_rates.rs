@@ -2,7 +2,7 @@
 //! (FLOW-5).
 
 use fake_upstream::{Gate, Script, Usage};
-use switchboard_integration_tests::caller::{Answer, chat};
+use switchboard_integration_tests::caller::Answer;
 use switchboard_integration_tests::setup::Setup;
 use switchboard_integration_tests::stack::{Builder, Stack, eventually};
 use tokio_util::task::AbortOnDropHandle;
@@ -77,6 +77,8 @@ async fn full_slots_and_full_queues_show_the_callers_rates(builder: Builder) {
 async fn refused_money_shows_the_callers_rates(builder: Builder) {
     let setup = setup("queue: none", ", budgets: [{window: day, amount: 0.001}]")
         .tenant("acme", "balance: 0.003; hold: estimate")
+        // Less than 256 tokens' worth.
+        .tenant("broke", "balance: 0.0001")
         .key("poor", LIMITS);
     let stack = builder.setup(setup).start().await;
     let usage = Usage::of(10, 1_000);
@@ -86,9 +88,7 @@ async fn refused_money_shows_the_callers_rates(builder: Builder) {
     stack.rows(1).await;
     let answer = stack.caller("k").chat("m").await.expect(429);
     assert_refused(&answer, "quota_exceeded", "600");
-    let mut dear = chat("m");
-    dear["max_tokens"] = 100_000.into();
-    let answer = stack.caller("poor").ask(&dear).await.expect(402);
+    let answer = stack.caller("poor").chat("m").await.expect(402);
     assert_refused(&answer, "insufficient_quota", "600");
     stack.finish().await;
 }
