@@ -18,4 +18,5 @@ pub mod setup;
 pub mod stack;
 pub mod stores;
 pub mod tracing_here;
+pub mod tunnel;
 pub mod wire;

@@ -35,4 +35,5 @@ mod s11_catalogue;
 mod s12_rates;
 mod s13_broken_streams;
 mod s14_unread;
+mod s15_ways;
 mod tracing;

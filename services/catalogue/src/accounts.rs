@@ -89,7 +89,7 @@ record! {
         /// Where it is: host, host/, host/v1, host/v1/ and host/v1/chat/completions mean the same; other paths are taken as they are.
         (shown "the provider's public address; required for openai_compatible and switchboard")
         base_url: Option<String>,
-        /// The whole address of a call, with {base_url}, {model}, {deployment}, instead of the usual path.
+        /// The whole address of a call, with {base_url}, {model}, {deployment} (the same: the target's model, percent-encoded), instead of the usual path.
         url_template: Option<String>,
         /// The API key, by reference.
         (shown "required, unless `oauth` is given")
@@ -130,7 +130,7 @@ record! {
         /// How stream events are gathered before they are passed on.
         (shown "passed on at once")
         gather: Option<Gather>,
-        /// A proxy to reach it through: http, https, socks5 or socks5h.
+        /// A proxy to reach it through: http, https, socks5 (we resolve names) or socks5h (it does); `env:NAME` or `file:PATH` where its address has a password.
         proxy: Option<String>,
         /// Whether its address may be private or loopback.
         allow_private_address: bool = false,

@@ -25,8 +25,10 @@ mod names;
 mod no_effect;
 mod notation;
 mod prices;
+mod proxy;
 mod reference;
 mod scalar;
+mod template;
 mod tenants;
 mod tree;
 mod url;
@@ -52,6 +54,7 @@ pub use models::{
 };
 pub use names::{Match, NameIndex, Resolved, matches, without_date};
 pub use prices::{Above, Price, PriceList};
+pub use proxy::is_proxy;
 pub use reference::{Row, reference};
 pub use scalar::{Cidr, Date, Range, SecretRef};
 pub use tenants::{Abandoned, App, Hold, Key, Role, Route, Tenant, User, WithoutBilling};

@@ -64,7 +64,6 @@ const NOT_COUNTED: &str = "only hour, day and month are counted";
 
 #[rustfmt::skip]
 const TABLE: &[NoEffect] = &[
-    always("accounts[].url_template", "calls go to base_url"),
     always("accounts[].oauth", "the account has no credential and serves nothing"),
     not("accounts[].dialects[]", SERVED, NOT_SERVED),
     not("accounts[].transport", &["http"], "the account is reached over HTTP"),
@@ -74,7 +73,6 @@ const TABLE: &[NoEffect] = &[
     always("accounts[].probe", "there are no active checks"),
     always("accounts[].windows", "the upstream's windows are not counted"),
     always("accounts[].gather", "events are passed on at once"),
-    always("accounts[].proxy", "the account is reached directly"),
     always("oauth_providers", "accounts cannot sign in"),
     not("models[].accepts[]", SERVED, NOT_SERVED),
     always("models[].warning_line", "no context budget is kept"),

@@ -2,6 +2,7 @@
 
 use crate::accounts::{Account, Provider};
 use crate::dialect::{Dialect, Operation};
+use crate::template;
 
 /// Paths that people copy together with the host; they say nothing about the base.
 const CALLS: [&str; 9] = [
@@ -124,6 +125,10 @@ impl Account {
     /// The address of a call in a dialect, with `{model}` where the upstream's name of the model stands in it ([`fill`] puts it
     /// there). `None` if the account has no valid `base_url`, which validation refuses, or the dialect has no such call.
     pub fn address(&self, dialect: Dialect, operation: Operation) -> Option<String> {
+        if let Some(template) = &self.url_template {
+            let whole = || template::form(template, self.base_url().unwrap_or(""));
+            return (operation == Operation::Create).then(whole);
+        }
         let base = BaseUrl::read(self.base_url()?).ok()?;
         let (version, path) = match (dialect, operation) {
             (Dialect::OpenaiChat, Operation::Create) => ("/v1", "/chat/completions"),
@@ -163,8 +168,8 @@ impl Account {
 
 /// An [`Account::address`] with the model's name in its place.
 pub fn fill(address: &str, model: &str) -> String {
-    if address.contains("{model}") {
-        address.replace("{model}", &in_path(model))
+    if address.contains(template::MODEL) {
+        address.replace(template::MODEL, &in_path(model))
     } else {
         address.to_owned()
     }
@@ -243,6 +248,18 @@ mod tests {
                 .url_for(Dialect::GeminiGenerate, Operation::Stream, "g")
                 .unwrap(),
             "https://host/v1beta/models/g:streamGenerateContent?alt=sse"
+        );
+    }
+
+    #[test]
+    fn a_template_replaces_the_usual_path_and_encodes_the_model() {
+        let mut account = account("openai_compatible", "http://127.0.0.1:8001/v1/");
+        account.url_template = Some("{base_url}/at/{deployment}/chat?v=1&m={model}".to_owned());
+        assert_eq!(
+            account
+                .url_for(Dialect::OpenaiChat, Operation::Create, "qwen/3 &x")
+                .unwrap(),
+            "http://127.0.0.1:8001/v1/at/qwen%2F3%20%26x/chat?v=1&m=qwen%2F3%20%26x"
         );
     }
 

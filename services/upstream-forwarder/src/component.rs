@@ -150,7 +150,7 @@ impl Component {
             supply: Supply::follow(scheduler.clone(), config.feed.reconnect, &lifecycle),
             adapters,
             vault: Vault::new(config.credentials, config.peer_timeout, credentials.clone()),
-            upstreams: Upstreams::new(&config.upstream).map_err(Error::Tls)?,
+            upstreams: Upstreams::new(&config.upstream, &lifecycle).map_err(Error::Tls)?,
             retries: RetryBudget::new(config.retry_share, config.retries_in_hand),
             tokens: Tokens::new(config.count_parallel),
             journal,
@@ -295,7 +295,18 @@ impl Conductor {
             self.journal.clone(),
         );
         lifecycle.spawn("signs of life", life);
+        let counts = Arc::clone(&self.roster).count_prompts(
+            self.config.clone(),
+            self.tokens.clone(),
+            self.money.clone(),
+            self.journal.clone(),
+            self.meters.prompts_counted.clone(),
+        );
+        lifecycle.spawn("prompt counts", counts);
         lifecycle.spawn("gauges", Arc::clone(self).show_gauges());
+        let (kept, drained) = (Arc::clone(self), self.roster.drained());
+        let keep = async move { kept.upstreams.keep(drained).await };
+        lifecycle.spawn("upstream connections", keep);
     }
 
     async fn show_gauges(self: Arc<Self>) {
@@ -313,6 +324,9 @@ impl Conductor {
             self.meters.bodies.set(signed(now.body_bytes));
             self.meters.journal_bytes.set(now.journal_bytes);
             self.meters.unsettled.set(now.unacknowledged);
+            let connections = self.upstreams.connections();
+            self.meters.connections.set(signed(connections.open));
+            self.meters.idle_connections.set(signed(connections.idle));
         }
     }
 }

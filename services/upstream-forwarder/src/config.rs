@@ -34,6 +34,10 @@ pub struct Config {
     pub count_input: usize,
     /// Token counts that run at once.
     pub count_parallel: usize,
+    /// A request that still runs so long after it was sent has its input counted, so that its bill is right even if this
+    /// process dies; before that such a bill estimates input from bytes (BILL-6).
+    #[serde(with = "duration")]
+    pub count_after: Duration,
     /// Silence after which a stream gets a keep-alive.
     #[serde(with = "duration")]
     pub keep_alive: Duration,
@@ -116,12 +120,14 @@ pub struct Principals {
 pub struct Upstream {
     /// Idle connections kept, per host.
     pub idle_per_host: usize,
+    /// Idle connections kept, to all hosts together; beyond it the one that is idle for longest is closed.
+    pub idle_total: usize,
     /// For how long.
     #[serde(with = "duration")]
     pub idle_timeout: Duration,
     /// HTTP/2 window of one stream, bytes: what an upstream may send ahead of a slow caller.
     pub stream_window: u32,
-    /// HTTP/2 window of a connection, bytes.
+    /// HTTP/2 window of a connection, bytes: it carries as many streams as windows of one stream fit in, at most.
     pub connection_window: u32,
 }
 
@@ -150,6 +156,7 @@ impl Config {
         ];
         let times = [
             ("body_idle", self.body_idle),
+            ("count_after", self.count_after),
             ("keep_alive", self.keep_alive),
             ("total_timeout", self.total_timeout),
             ("write_timeout", self.write_timeout),
@@ -180,6 +187,7 @@ impl Default for Config {
             count_output: 256 << 10,
             count_input: 4 << 20,
             count_parallel: 2,
+            count_after: Duration::from_secs(1),
             keep_alive: Duration::from_secs(15),
             total_timeout: Duration::from_secs(900),
             write_timeout: Duration::from_secs(60),
@@ -222,6 +230,7 @@ impl Default for Upstream {
     fn default() -> Self {
         Self {
             idle_per_host: 200,
+            idle_total: 2_000,
             idle_timeout: Duration::from_secs(90),
             stream_window: 256 << 10,
             connection_window: 16 << 20,

@@ -125,6 +125,14 @@ impl<T> Courier<T> {
         }
     }
 
+    /// Sends one more item with those that are passed, as soon as the peer can be reached. The next ones passed replace it.
+    pub(crate) fn pass_too(&self, item: Option<T>) {
+        if let Some(item) = item {
+            self.0.load.lock().passing.push(item);
+            self.0.wake.notify_one();
+        }
+    }
+
     /// Items that the peer has not acknowledged.
     pub(crate) fn pending(&self) -> usize {
         let load = self.0.load.lock();

@@ -44,9 +44,12 @@ pub(crate) struct Meters {
     pub(crate) total: Family<ByModel, Durations>,
     pub(crate) retries: Counter,
     pub(crate) unpriced: Counter,
+    pub(crate) prompts_counted: Counter,
     pub(crate) in_flight: Gauge,
     pub(crate) buffered: Gauge,
     pub(crate) bodies: Gauge,
+    pub(crate) connections: Gauge,
+    pub(crate) idle_connections: Gauge,
     pub(crate) journal_bytes: Gauge<u64, AtomicU64>,
     pub(crate) unsettled: Gauge<u64, AtomicU64>,
     pub(crate) journal_damaged: Counter,
@@ -90,6 +93,11 @@ impl Meters {
                 "Requests refused because the model has no price",
                 Counter::default(),
             ),
+            prompts_counted: metrics.register(
+                "forwarder_prompts_counted",
+                "Requests whose input was counted while they ran",
+                Counter::default(),
+            ),
             in_flight: metrics.register(
                 "forwarder_in_flight_requests",
                 "Requests that run now",
@@ -103,6 +111,16 @@ impl Meters {
             bodies: metrics.register(
                 "forwarder_request_body_bytes",
                 "Bytes of request bodies in flight",
+                Gauge::default(),
+            ),
+            connections: metrics.register(
+                "upstream_connections",
+                "Open connections to upstreams, idle ones included",
+                Gauge::default(),
+            ),
+            idle_connections: metrics.register(
+                "upstream_idle_connections",
+                "Connections to upstreams that wait for a request",
                 Gauge::default(),
             ),
             journal_bytes: metrics.register(

@@ -10,6 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use switchboard_common::{clock::SharedClock, lifecycle::Lifecycle};
 use switchboard_proto::{
     billing::v1::{Settlement, Touch},
@@ -25,6 +26,7 @@ use crate::{
     journal::{Journal, Written},
     pipe::{Stop, Stopper},
     routes::{Lease, Money},
+    tokens::{Prompt, Tokens},
 };
 
 /// A request that runs. Written by its task, read by signs of life.
@@ -37,6 +39,10 @@ pub(crate) struct Live {
     /// It is being settled. Written under the story's lock.
     closed: AtomicBool,
     content_bytes: AtomicU64,
+    /// What it asks, until that is counted or the request is settled.
+    prompt: Mutex<Option<Prompt>>,
+    /// When an attempt was first sent, microseconds since arrival plus one; 0: not yet.
+    sent_us: AtomicU64,
     /// The line of the attempt that was sent, while nobody has waited for it.
     written: Mutex<Option<Written>>,
 }
@@ -72,8 +78,30 @@ impl Live {
         self.lease.lock().clone()
     }
 
+    /// What it asks of a model.
+    pub(crate) fn asks(&self, prompt: Prompt) {
+        *self.prompt.lock() = Some(prompt);
+    }
+
+    /// What it asks, once, when it runs for `after` since it was sent and nobody has told its input.
+    fn to_count(&self, after: Duration) -> Option<Prompt> {
+        let sent_us = self.sent_us.load(Ordering::Relaxed).checked_sub(1)?;
+        let running = Duration::from_micros(self.elapsed_us().saturating_sub(sent_us));
+        let told = |story: &mut Story| {
+            story
+                .attempts
+                .last()
+                .is_some_and(|last| last.usage.is_some())
+        };
+        if running < after || self.story(told) {
+            return None;
+        }
+        self.prompt.lock().take()
+    }
+
     /// The settlement comes next: no draft of this request will follow it.
     pub(crate) fn close(&self) {
+        *self.prompt.lock() = None;
         let _story = self.story.lock();
         self.closed.store(true, Ordering::Relaxed);
     }
@@ -91,6 +119,10 @@ impl Live {
 
     /// Writes down that an attempt was sent. Before anything of its answer goes to the caller, [`Live::written`].
     pub(crate) fn note_sent(&self, journal: &Journal, change: impl FnOnce(&mut Story)) {
+        let now = self.elapsed_us().saturating_add(1);
+        let _ = self
+            .sent_us
+            .compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
         self.draft(change, |draft| {
             *self.written.lock() = Some(journal.sent(draft.clone()));
         });
@@ -110,6 +142,28 @@ impl Live {
         if let Some(draft) = self.draft(|_| (), |_| ()) {
             journal.write_down(draft).await;
         }
+    }
+
+    /// A sign of life for billing, with a draft after `change`; `None` when there is nothing for it to keep.
+    fn touch(&self, journal: &Journal, change: impl FnOnce(&mut Story)) -> Option<Money> {
+        let (mut held_nanos, mut held_tokens, mut tenant) = (0, 0, String::new());
+        let mut held = false;
+        let draft = self.note(journal, |story| {
+            change(story);
+            held = story.held;
+            (held_nanos, held_tokens) = (story.held_nanos, story.held_tokens);
+            tenant.clone_from(&story.party.tenant);
+        })?;
+        // A hold of nothing counts, too (a postpaid tenant without budgets): billing settles from its draft.
+        held.then(|| {
+            Money::Touch(Box::new(Touch {
+                request_id: draft.request_id.clone(),
+                tenant,
+                held_nanos,
+                held_tokens,
+                draft: Some(draft),
+            }))
+        })
     }
 
     fn draft(
@@ -208,6 +262,8 @@ impl Roster {
             lease: Mutex::default(),
             closed: AtomicBool::new(false),
             content_bytes: AtomicU64::new(0),
+            prompt: Mutex::default(),
+            sent_us: AtomicU64::new(0),
             written: Mutex::default(),
         });
         let mut live = self.live.lock();
@@ -262,11 +318,6 @@ impl Roster {
         money: Courier<Money>,
         journal: Journal,
     ) {
-        let every = |period: Duration| {
-            let mut ticks = interval_at(Instant::now() + period, period);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            ticks
-        };
         let mut renew = every(config.lease_renew);
         let mut progress = every(config.progress);
         loop {
@@ -293,25 +344,45 @@ impl Roster {
     }
 
     fn touches(&self, journal: &Journal) -> Vec<Money> {
-        let touch = |live: Arc<Live>| {
-            let (mut held_nanos, mut held_tokens, mut tenant) = (0, 0, String::new());
-            let mut held = false;
-            let draft = live.note(journal, |story| {
-                held = story.held;
-                (held_nanos, held_tokens) = (story.held_nanos, story.held_tokens);
-                tenant.clone_from(&story.party.tenant);
-            })?;
-            // A hold of nothing counts, too (a postpaid tenant without budgets): billing settles from its draft.
-            held.then(|| {
-                Money::Touch(Box::new(Touch {
-                    request_id: draft.request_id.clone(),
-                    tenant,
-                    held_nanos,
-                    held_tokens,
-                    draft: Some(draft),
-                }))
-            })
-        };
+        let touch = |live: Arc<Live>| live.touch(journal, |_| ());
         self.all().into_iter().filter_map(touch).collect()
     }
+
+    /// Counts the input of what runs for long, one by one: so much counting never holds up a settlement's.
+    pub(crate) async fn count_prompts(
+        self: Arc<Self>,
+        config: Config,
+        tokens: Tokens,
+        money: Courier<Money>,
+        journal: Journal,
+        done: Counter,
+    ) {
+        let mut ticks = every(config.count_after / 2);
+        let bound = config.count_input;
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.drained.cancelled() => return,
+            }
+            for live in self.all() {
+                let Some(prompt) = live.to_count(config.count_after) else {
+                    continue;
+                };
+                let counted = tokens.run(move || prompt.tokens(bound)).await;
+                if counted.is_some() {
+                    let touch = live.touch(&journal, |story| story.counted_input = counted);
+                    money.pass_too(touch);
+                    done.inc();
+                }
+            }
+        }
+    }
+}
+
+/// Ticks that do not catch up.
+fn every(period: Duration) -> tokio::time::Interval {
+    let period = period.max(Duration::from_millis(1));
+    let mut ticks = interval_at(Instant::now() + period, period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }

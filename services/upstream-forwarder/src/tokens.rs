@@ -1,11 +1,13 @@
-//! Counting tokens of what no upstream reported (SPEC BILL-6): at settlement only, never on a request's path.
+//! Counting tokens of what no upstream reported (SPEC BILL-6): at settlement, and of what runs for long, never on a
+//! request's path.
 //!
 //! The vocabulary is loaded when first needed; counting runs on the blocking pool, a few at a time, over bounded text. What
 //! lies beyond the bound is extrapolated from what was counted. The tokenizer is linear in the worst case.
 
 use std::sync::Arc;
 
-use switchboard_dialects::TextBuffer;
+use bytes::Bytes;
+use switchboard_dialects::{DialectRequest, TextBuffer};
 use tokio::sync::Semaphore;
 
 use crate::domain::settlement::tokens_of;
@@ -27,6 +29,21 @@ impl Tokens {
     ) -> Option<T> {
         let _place = self.0.acquire().await.ok()?;
         tokio::task::spawn_blocking(count).await.ok()
+    }
+}
+
+/// What a model is asked.
+pub(crate) struct Prompt {
+    pub(crate) asked: Arc<dyn DialectRequest>,
+    pub(crate) body: Bytes,
+}
+
+impl Prompt {
+    /// Its tokens, counted over `bound` bytes of text at most. Blocking.
+    pub(crate) fn tokens(&self, bound: usize) -> u64 {
+        let mut text = TextBuffer::new(bound);
+        let ready = self.asked.input(&self.body, &mut text);
+        of(&text) + ready
     }
 }
 

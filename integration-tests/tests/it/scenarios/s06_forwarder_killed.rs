@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use fake_upstream::Script;
+use serde_json::json;
 use switchboard_common::grpc::Role;
 use switchboard_integration_tests::caller::streamed;
 use switchboard_integration_tests::setup::Setup;
@@ -21,6 +22,10 @@ fn setup() -> Setup {
     )
 }
 
+/// More bytes a token than the estimate takes: five words, and the end of the text.
+const PROMPT: &str = "international international international international international";
+const COUNTED: u64 = 6;
+
 async fn serving(stack: &Stack) -> usize {
     let each = stack
         .metric_each(Role::Forwarder, "switchboard_forwarder_in_flight_requests")
@@ -32,6 +37,7 @@ async fn serving(stack: &Stack) -> usize {
 
 async fn a_killed_forwarder_costs_nobody_money_and_leaves_no_unbilled_work(builder: Builder) {
     let builder = builder.settings(|settings| {
+        settings.forwarder.count_after = Duration::from_millis(200);
         settings.billing.silence = Duration::from_secs(2);
         settings.billing.reaper_grace = Duration::from_millis(100);
         settings.billing.reaper_interval = Duration::from_millis(200);
@@ -40,10 +46,17 @@ async fn a_killed_forwarder_costs_nobody_money_and_leaves_no_unbilled_work(build
     let words = ["one ", "two ", "three ", "four"];
     stack.upstream.push(Script::say(words).hang_after(3));
     let caller = stack.caller("k");
-    let mut stream = caller.open(&streamed("m")).await;
+    let mut asked = streamed("m");
+    asked["messages"] = json!([{"role": "user", "content": PROMPT}]);
+    let mut stream = caller.open(&asked).await;
     assert_eq!(stream.deltas(3).await, "one two three ");
     let id = stream.request_id();
-    // Its progress is written down, here and at billing, before it dies.
+    // Its input is counted and its progress written down, here and at billing, before it dies.
+    eventually("its input is counted", async || {
+        let name = "switchboard_forwarder_prompts_counted_total";
+        stack.metric(Role::Forwarder, name).await > 0
+    })
+    .await;
     stack.progress_written(1).await;
     let killed = serving(&stack).await;
     stack.program(Role::Forwarder, killed).kill().await;
@@ -67,14 +80,14 @@ async fn a_killed_forwarder_costs_nobody_money_and_leaves_no_unbilled_work(build
         ("gateway_lost", "estimated")
     );
     assert!(row.charge_nanos > 0);
-    let input = row.input_tokens.unwrap();
-    assert!(input > 0);
+    assert_eq!(row.input_tokens, Some(COUNTED), "not bytes ÷ 4");
     let balance = stack.tenant("acme").await.balance_nanos;
 
     // It is back and settles what its journal left open: finally, as a difference.
     stack.program(Role::Forwarder, killed).restart().await;
     let last = stack.row_when(&id, |row| !row.provisional).await;
     assert_eq!(last.ending, "gateway_lost");
+    assert_eq!(last.input_tokens, Some(COUNTED));
     assert!(last.output_tokens.unwrap() > 0);
     let difference = last.charge_nanos - row.charge_nanos;
     assert_eq!(

@@ -8,6 +8,8 @@ use crate::decode::listed;
 use crate::diagnostic::{Path, Problems};
 use crate::dialect::Dialect;
 use crate::no_effect;
+use crate::proxy;
+use crate::template;
 use crate::url::BaseUrl;
 
 pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: &mut Problems<'_>) {
@@ -70,31 +72,21 @@ fn address(
         },
     }
     if let Some(template) = &account.url_template {
-        let known = ["base_url", "model", "deployment"];
-        let names = template
-            .split('{')
-            .skip(1)
-            .map(|part| part.split_once('}').map(|(name, _)| name));
-        for name in names {
-            if !name.is_some_and(|name| known.contains(&name)) {
-                errors.report(
-                    &at.key("url_template"),
-                    "a placeholder in this template is not known",
-                    "use only {base_url}, {model} and {deployment}",
-                );
-            }
-        }
-    }
-    if let Some(proxy) = &account.proxy {
-        let known = ["http://", "https://", "socks5://", "socks5h://"];
-        let rest = known.iter().find_map(|scheme| proxy.strip_prefix(scheme));
-        if rest.is_none_or(|rest| rest.is_empty() || rest.contains('@')) {
-            errors.report(
-                &at.key("proxy"),
-                "this is not a proxy's address",
-                "write `http://`, `https://`, `socks5://` or `socks5h://` and HOST:PORT, without user and password",
+        let base = account.base_url().unwrap_or("https://host");
+        if let Err((message, fix)) = template::check(template, base) {
+            errors.report(&at.key("url_template"), message, fix);
+        } else if account.dialects().len() > 1 {
+            warnings.report(
+                &at.key("url_template"),
+                "all dialects of this account are called at this one address",
+                "name one in `dialects`, and make an account for each other one",
             );
         }
+    }
+    if let Some(proxy) = &account.proxy
+        && let Err((message, fix)) = proxy::check(proxy)
+    {
+        errors.report(&at.key("proxy"), message, fix);
     }
 }
 

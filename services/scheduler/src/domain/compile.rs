@@ -6,7 +6,7 @@ use switchboard_catalogue::{self as catalogue, Operation};
 use switchboard_common::ids::{AccountName, ModelName};
 use switchboard_proto::{
     common::v1::Dialect,
-    scheduler::v1::{CatalogueSnapshot, GroupModels, PublicModel},
+    scheduler::v1::{CatalogueSnapshot, GroupModels, PublicModel, proxy::Place},
 };
 
 use super::{
@@ -124,6 +124,7 @@ fn account(source: &catalogue::Account, registry: &Registry) -> Account {
             })
             .collect(),
         allow_private_address: source.allow_private_address,
+        proxy: proxy(source),
         credential: credential(source),
         cooldown_max: source.cooldown_max(),
         parameters: source.parameters.as_ref().map(declared::parameters),
@@ -131,6 +132,12 @@ fn account(source: &catalogue::Account, registry: &Registry) -> Account {
         known: registry.account(&name),
         name,
     }
+}
+
+/// A proxy's address, or where it is kept because it holds a password.
+fn proxy(source: &catalogue::Account) -> Option<Place> {
+    let kept = source.proxy_credential().map(Place::Credential);
+    kept.or_else(|| source.proxy.clone().map(Place::Url))
 }
 
 /// Header and format of the credential: as declared, else the provider's own.
@@ -372,8 +379,11 @@ mod tests {
     const TEXT: &str = r#"
 version: 1
 accounts:
-  - {name: a, provider: openai, credential: env:A, concurrency: 7, cooldown: {max: 0s}}
-  - {name: b, provider: openai_compatible, base_url: "http://127.0.0.1:1/v1", allow_private_address: true, credential: none}
+  - {name: a, provider: openai, credential: env:A, proxy: "http://proxy:3128", concurrency: 7, cooldown: {max: 0s}}
+  - {name: b, provider: openai_compatible, base_url: "http://127.0.0.1:1/v1", allow_private_address: true, credential: none, proxy: env:PROXY}
+  - {name: n, provider: anthropic, credential: env:N}
+  - {name: o, provider: gemini, credential: env:O}
+  - {name: p, provider: gemini, credential: env:P, credential_header: {name: Api-Key, format: "Key {secret}"}}
 models:
   - name: m
     aliases: [m-old]
@@ -442,8 +452,27 @@ groups:
             second.urls[&(Dialect::OpenaiChat, Operation::Create)],
             "http://127.0.0.1:1/v1/chat/completions"
         );
+        assert_eq!(
+            first.account.proxy,
+            Some(Place::Url("http://proxy:3128".to_owned()))
+        );
+        assert_eq!(second.proxy, Some(Place::Credential("b/proxy".to_owned())));
         assert_eq!(supply.groups["g"].policy, Policy::PowerOfTwo);
         assert_eq!(supply.models_of["a"].len(), 2);
+    }
+
+    #[test]
+    fn a_credential_goes_where_its_provider_looks_for_it_or_where_it_is_declared_to() {
+        let supply = supply();
+        for (account, name, format) in [
+            ("a", "authorization", "Bearer {secret}"),
+            ("n", "x-api-key", "{secret}"),
+            ("o", "x-goog-api-key", "{secret}"),
+            ("p", "api-key", "Key {secret}"),
+        ] {
+            let expected = (name.to_owned(), format.to_owned());
+            assert_eq!(supply.accounts[account].credential, Some(expected));
+        }
     }
 
     #[test]

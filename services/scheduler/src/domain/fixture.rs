@@ -30,6 +30,7 @@ pub fn account(name: &str) -> Account {
         parameters: None,
         errors: Vec::new(),
         allow_private_address: false,
+        proxy: None,
         credential: None,
         cooldown_max: Duration::from_secs(600),
         known: Arc::default(),

@@ -13,7 +13,7 @@ use switchboard_catalogue::Operation;
 use switchboard_common::ids::{AccountName, GroupName, ModelName};
 use switchboard_proto::{
     common::v1::Dialect,
-    scheduler::v1::{CatalogueSnapshot, ErrorRule, Parameters},
+    scheduler::v1::{CatalogueSnapshot, ErrorRule, Parameters, proxy},
 };
 
 use super::{
@@ -98,6 +98,8 @@ pub struct Account {
     pub urls: HashMap<(Dialect, Operation), String>,
     /// Whether its address may be private.
     pub allow_private_address: bool,
+    /// Through whom it is reached; absent: directly.
+    pub proxy: Option<proxy::Place>,
     /// Header name and format of the credential; absent: none is needed.
     pub credential: Option<(String, String)>,
     /// The longest cooldown; zero: never cooled.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use secrecy::{ExposeSecret as _, SecretString};
 use switchboard_catalogue::{
     Abandoned, Budget, BudgetWindow, Catalogue, Cidr, Group, Hold, Key, Limits, NameIndex,
-    SecretRef, Tenant, Unsupported, User, WithoutBilling,
+    SecretRef, Tenant, Unsupported, User, WithoutBilling, is_proxy,
 };
 use switchboard_proto::{
     auth::v1 as auth, billing::v1 as billing, common::v1 as common, credentials::v1 as credentials,
@@ -14,6 +14,9 @@ use switchboard_proto::{
 };
 
 use super::{Secrets, sheets::sheets};
+
+/// What is said of a reference that leads to something else.
+const NO_PROXY: &str = "what is behind this reference is not a proxy's address; write `http://`, `https://`, `socks5://` or `socks5h://`, then USER:PASSWORD@ if it asks for them, and HOST:PORT";
 
 /// What each service gets. Secrets are in `credentials` and `tenants` alone; none of it is ever shown.
 #[derive(Clone)]
@@ -51,19 +54,28 @@ impl Fragments {
                 }
             }
         };
-        let credentials = catalogue
-            .accounts
-            .iter()
-            .enumerate()
-            .filter_map(|(index, account)| {
-                let path = format!("accounts[{index}].credential");
-                let secret = resolve(path, account.credential.as_ref())?;
-                Some(credentials::AccountCredential {
+        let mut credentials = Vec::new();
+        let mut wrong_proxies = Vec::new();
+        for (index, account) in catalogue.accounts.iter().enumerate() {
+            let path = format!("accounts[{index}].credential");
+            if let Some(secret) = resolve(path, account.credential.as_ref()) {
+                credentials.push(credentials::AccountCredential {
                     account: account.name.clone(),
                     secret: expose(&secret),
-                })
-            })
-            .collect();
+                });
+            }
+            let path = format!("accounts[{index}].proxy");
+            let secret = resolve(path.clone(), account.proxy_reference().as_ref());
+            if let (Some(secret), Some(name)) = (secret, account.proxy_credential()) {
+                if !is_proxy(secret.expose_secret()) {
+                    wrong_proxies.push(format!("{path}: {NO_PROXY}"));
+                }
+                credentials.push(credentials::AccountCredential {
+                    account: name,
+                    secret: expose(&secret),
+                });
+            }
+        }
         let models = NameIndex::new(&catalogue.models);
         let tenants = catalogue
             .tenants
@@ -74,6 +86,7 @@ impl Fragments {
                 ..access(catalogue, tenant, at, &mut resolve)
             })
             .collect();
+        problems.append(&mut wrong_proxies);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -271,6 +284,37 @@ mod tests {
         fn resolve(&self, _: &SecretRef) -> Result<Option<SecretString>, String> {
             Ok(Option::None)
         }
+    }
+
+    struct One(&'static str);
+
+    impl Secrets for One {
+        fn resolve(&self, _: &SecretRef) -> Result<Option<SecretString>, String> {
+            Ok(Some(SecretString::from(self.0)))
+        }
+    }
+
+    #[test]
+    fn a_proxys_password_goes_to_the_vault_and_nowhere_else() {
+        let text = "
+version: 1
+accounts:
+  - {name: a, provider: openai, credential: env:KEY, proxy: env:PROXY}
+";
+        let catalogue = switchboard_catalogue::parse(text, "f").unwrap().catalogue;
+        let secret = "socks5h://user:hush-hush@proxy:1080";
+        let fragments = Fragments::of(&catalogue, &One(secret)).unwrap();
+        let kept: Vec<_> = fragments
+            .credentials
+            .iter()
+            .map(|kept| kept.account.as_str())
+            .collect();
+        assert_eq!(kept, ["a", "a/proxy"]);
+        assert_eq!(fragments.credentials[1].secret, secret);
+        let told = String::from_utf8(fragments.catalogue_json.to_vec()).unwrap();
+        assert!(told.contains("env:PROXY") && !told.contains("hush-hush"));
+        let wrong = Fragments::of(&catalogue, &One("proxy of ours")).unwrap_err();
+        assert_eq!(wrong, [format!("accounts[0].proxy: {NO_PROXY}")]);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     IdleTimeout,
     /// The connection failed.
     Network,
+    /// The account's proxy failed.
+    Proxy,
     /// The account's address may not be called.
     Address,
     /// The account has no usable credential.
@@ -97,6 +99,7 @@ impl Fault {
             Kind::FirstByteTimeout => "first_byte_timeout",
             Kind::IdleTimeout => "idle_timeout",
             Kind::Network => "network",
+            Kind::Proxy => "proxy",
             Kind::Address => "address_refused",
             Kind::NoCredential => "no_credential",
             Kind::VaultAway => "vault_away",
@@ -110,7 +113,8 @@ impl Fault {
             Kind::ConnectTimeout | Kind::FirstByteTimeout | Kind::IdleTimeout => {
                 (Blame::Host, FailureKind::Timeout)
             }
-            Kind::Network => (Blame::Host, FailureKind::Network),
+            // The way to the host, not the account that is behind it.
+            Kind::Network | Kind::Proxy => (Blame::Host, FailureKind::Network),
             Kind::Address | Kind::NoCredential => (Blame::Account, FailureKind::Credential),
             Kind::VaultAway => (Blame::Nobody, FailureKind::Server),
         };
@@ -161,7 +165,7 @@ impl Fault {
                 Reason::UpstreamTimeout,
                 "the upstream fell silent in the middle of its answer (idle)",
             ),
-            Kind::Network => failure(
+            Kind::Network | Kind::Proxy => failure(
                 Reason::UpstreamFailed,
                 "the connection to the upstream failed",
             ),
@@ -302,6 +306,7 @@ mod tests {
         assert_eq!(blame(&answer(Class::Server)), Blame::Host);
         assert_eq!(blame(&answer(Class::ContextLength)), Blame::Request);
         assert_eq!(blame(&Fault::of(Kind::VaultAway)), Blame::Nobody);
+        assert_eq!(blame(&Fault::of(Kind::Proxy)), Blame::Host);
         assert_eq!(blameless("a", "m", 200, Some(1)).blame(), Blame::Nobody);
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Story {
     pub(crate) abandoned_free: bool,
     /// Text bytes of the request, from which input is estimated where it cannot be counted.
     pub(crate) input_bytes: u64,
+    /// Input tokens as they were counted, where the request runs for so long that they were.
+    pub(crate) counted_input: Option<u64>,
     /// Billing has a hold for it.
     pub(crate) held: bool,
     pub(crate) held_nanos: i64,
@@ -240,11 +242,14 @@ impl Story {
         }
     }
 
-    /// What is to be settled if nothing more is ever heard of this request: the gateway died. Tokens are estimated from
-    /// bytes, so that no text leaves the process.
+    /// What is to be settled if nothing more is ever heard of this request: the gateway died. Input is what was counted
+    /// of a request that runs for long; else, and output always, it is estimated from bytes, so that no text leaves the
+    /// process and counting costs short requests nothing.
     pub(crate) fn draft(&self, now_us: u64) -> Settlement {
         let counted = Counted {
-            input: tokens_of(self.input_bytes),
+            input: self
+                .counted_input
+                .unwrap_or_else(|| tokens_of(self.input_bytes)),
             output: tokens_of(self.content_bytes),
         };
         let code = "internal";
@@ -473,6 +478,12 @@ mod tests {
         assert_eq!(
             (usage.input_tokens, usage.output_tokens),
             (Some(11), Some(2))
+        );
+        story.counted_input = Some(9);
+        let usage = story.draft(100).usage.unwrap();
+        assert_eq!(
+            (usage.input_tokens, usage.output_tokens),
+            (Some(9), Some(2))
         );
     }
 }

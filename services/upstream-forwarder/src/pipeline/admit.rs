@@ -31,6 +31,7 @@ use crate::{
         settlement::{End, Story},
     },
     pipe::{Share, Stop},
+    tokens::Prompt,
     upstream::Pieces,
 };
 
@@ -257,6 +258,14 @@ impl Request {
     pub(super) fn rejects_unsupported(&self, account: Option<bool>) -> bool {
         self.who.principal.reject_unsupported
             || account.unwrap_or(self.resolved.model.reject_unsupported)
+    }
+
+    /// What the model is asked.
+    pub(super) fn prompt(&self) -> Prompt {
+        Prompt {
+            asked: Arc::clone(&self.asked),
+            body: self.body.clone(),
+        }
     }
 
     /// Whose money it is.

@@ -209,12 +209,17 @@ async fn attempt(
             Ok(secret) => secret,
             Err(fault) => return Ok(Attempted::Failed(fault)),
         };
+        let proxy = match credential::proxy(conductor, course, caller).await? {
+            Ok(proxy) => proxy,
+            Err(fault) => return Ok(Attempted::Failed(fault)),
+        };
         let relayed = match Box::pin(send::send(
             conductor,
             request,
             course,
             caller,
             secret.as_deref(),
+            proxy,
         ))
         .await?
         {
@@ -270,6 +275,7 @@ impl Course {
     fn begin(&mut self, request: Arc<Request>) -> Arc<Request> {
         self.request = Some(Arc::clone(&request));
         self.live.story(|story| request.introduce(story));
+        self.live.asks(request.prompt());
         Span::current()
             .record("gen_ai.operation.name", request.asked.operation())
             .record("gen_ai.request.model", &*request.resolved.public_name);

@@ -12,7 +12,6 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
-use hyper::body::Incoming;
 use switchboard_dialects::{
     Class, ReadOptions, UpstreamError, WholeAnswer,
     error::{MAX_BODY, Rendered},
@@ -30,7 +29,7 @@ use crate::{
         settlement::End,
     },
     pipe::Stop,
-    upstream::{Decoded, Pieces},
+    upstream::{Decoded, Incoming, Pieces},
     usage,
     vault::Secret,
 };

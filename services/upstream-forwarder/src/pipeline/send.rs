@@ -4,7 +4,6 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, Uri};
-use hyper::body::Incoming;
 use switchboard_common::error::{Failure, Reason};
 use switchboard_dialects::{
     Change, Form,
@@ -22,7 +21,7 @@ use crate::{
         settlement::Tried,
     },
     pipe::Stop,
-    upstream::{Hygiene, Needs, Outgoing, SendError, Sent, build},
+    upstream::{Hygiene, Incoming, Needs, Outgoing, Proxy, SendError, Sent, build},
     vault::Secret,
 };
 
@@ -32,6 +31,7 @@ pub(super) async fn send(
     course: &mut Course,
     caller: &mut Caller,
     secret: Option<&Secret>,
+    proxy: Option<Arc<Proxy>>,
 ) -> Result<Result<Response<Incoming>, Fault>, Ended> {
     let candidate = &course.candidate;
     let began_us = course.live.elapsed_us();
@@ -90,9 +90,10 @@ pub(super) async fn send(
     let needs = Needs {
         private: candidate.allow_private_address,
         connect,
+        proxy,
     };
     let first_byte = Duration::from_millis(candidate.first_byte_timeout_ms);
-    let sending = conductor.upstreams.send(needs, message);
+    let sending = conductor.upstreams.send(&needs, message);
     let answer = wait(caller, sending, &sent, connect, first_byte).await;
     let began = Instant::now();
     let now_us = course.live.elapsed_us();
@@ -128,7 +129,11 @@ async fn wait(
         match caller.attend_until(look, sending.as_mut()).await? {
             Ok(Ok(answer)) => return Ok(Ok(answer)),
             Ok(Err(SendError::Address)) => return Ok(Err(Fault::of(Kind::Address))),
-            Ok(Err(SendError::Network(error))) => {
+            Ok(Err(SendError::Proxy(error))) => {
+                tracing::debug!(%error, "upstream proxy failed");
+                return Ok(Err(Fault::of(Kind::Proxy)));
+            }
+            Ok(Err(error @ (SendError::Connect(_) | SendError::Network(_)))) => {
                 tracing::debug!(%error, "upstream connection failed");
                 return Ok(Err(Fault::of(Kind::Network)));
             }

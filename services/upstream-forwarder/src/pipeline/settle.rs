@@ -5,7 +5,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use switchboard_dialects::TextBuffer;
 use switchboard_proto::{
     billing::v1::VoidRequest,
     scheduler::v1::{LeaseUpdate, Release, lease_update::Update},
@@ -88,17 +87,14 @@ async fn count(
     let streamed = course.stream.take().map(|stream| stream.text().clone());
     let output = streamed.or_else(|| course.text.take()).unwrap_or_default();
     let output_bytes = output.bytes();
-    let (counting, bound) = (Arc::clone(request), conductor.config.count_input);
-    let counted = conductor.tokens.run(move || {
-        let mut input = TextBuffer::new(bound);
-        let ready = counting.asked.input(&counting.body, &mut input);
-        Counted {
-            input: tokens::of(&input) + ready,
-            output: tokens::of(&output),
-        }
+    let (prompt, bound) = (request.prompt(), conductor.config.count_input);
+    let known = course.live.story(|story| story.counted_input);
+    let counted = conductor.tokens.run(move || Counted {
+        input: known.unwrap_or_else(|| prompt.tokens(bound)),
+        output: tokens::of(&output),
     });
     counted.await.unwrap_or_else(|| Counted {
-        input: tokens_of(request.asked.text_bytes()),
+        input: known.unwrap_or_else(|| tokens_of(request.asked.text_bytes())),
         output: tokens_of(output_bytes),
     })
 }

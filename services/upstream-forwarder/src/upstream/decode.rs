@@ -12,9 +12,10 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, TryStreamExt, stream::BoxStream};
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, BodyStream};
-use hyper::body::Incoming;
 use tokio::io::AsyncRead;
 use tokio_util::io::{ReaderStream, StreamReader};
+
+use super::Incoming;
 
 /// Reads an answer's body piece by piece.
 pub(crate) enum Decoded {

@@ -1,64 +1,75 @@
 //! How upstreams are reached (SPEC FWD-8, FWD-10).
 //!
-//! hyper's own client over hyper-rustls: both are in the tree through reqwest anyway, and what reqwest adds (redirects,
-//! proxies from the environment, cookies, a second URL type) is what must not happen here; a call costs about half as
-//! much. HTTP/2 where TLS offers it. The time-outs of an attempt are kept by who waits for it, not by the client; the
-//! connector alone has its own, so that a connection that nobody waits for any more ends too.
+//! hyper's connections under a pool of our own: it bounds idle connections over all hosts, which hyper-util's client does
+//! not, spawns nothing per request, and tells a proxy's failure from an upstream's. No redirect is followed, nothing is
+//! read from the environment. HTTP/2 where TLS offers it. The time-outs of an attempt are kept by who waits for it; a
+//! request that is dropped takes the connection with it that it was opening.
 //!
-//! Invariants: no redirect is followed; no address of a private network is called unless the account allows it, checked
-//! on what a name resolves to, literal addresses included; a response that is dropped ends its connection or stream.
+//! Invariants: no address of a private network is called unless the account allows it, checked on what a name resolves
+//! to, literal addresses included; a response that is dropped ends its connection or stream; a request is sent a second
+//! time only when hyper gave it back unsent. Behind a proxy that resolves names itself (`http`, `https`, `socks5h`) only
+//! literal addresses can be checked; the proxy is the operator's own and may be private.
 
 mod address;
 mod body;
 mod decode;
+mod dial;
+mod incoming;
+mod lease;
+mod pool;
+mod proxy;
 mod request;
 
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use http::{Request, Response, Uri};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
-};
 use parking_lot::RwLock;
 use rustls::ClientConfig;
 use rustls_platform_verifier::BuilderVerifierExt as _;
+use switchboard_common::lifecycle::Lifecycle;
+use tokio_util::sync::CancellationToken;
 
-use self::address::{Resolver, is_private};
+use self::{
+    address::is_private,
+    dial::Dialer,
+    lease::{Lease, Unsent},
+    pool::{Key, Pool},
+};
 pub(crate) use self::{
     body::{Outgoing, Sent},
     decode::{Decoded, Pieces},
+    incoming::Incoming,
+    proxy::Proxy,
     request::{Hygiene, build, for_caller},
 };
 use crate::config;
 
-type Http = Client<HttpsConnector<HttpConnector<Resolver>>, Outgoing>;
-
-/// Connections to all upstreams, in pools by host.
-#[derive(Debug)]
+/// Connections to all upstreams.
 pub(crate) struct Upstreams {
     config: config::Upstream,
-    tls: ClientConfig,
-    /// By what a connector cannot be told per call.
-    clients: RwLock<HashMap<Needs, Http>>,
+    dialer: Dialer,
+    pool: Arc<Pool>,
+    lifecycle: Lifecycle,
+    /// Proxies by how they are written.
+    proxies: RwLock<HashMap<String, Arc<Proxy>>>,
 }
 
 /// What a connection needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(crate) struct Needs {
     /// Private addresses are allowed.
     pub(crate) private: bool,
     /// How long a connection may take to open.
     pub(crate) connect: Duration,
+    /// Through whom.
+    pub(crate) proxy: Option<Arc<Proxy>>,
 }
 
-/// Different needs that are kept; the catalogue has a handful.
-const MAX_CLIENTS: usize = 256;
+/// Proxies that are kept; the catalogue has a handful.
+const MAX_PROXIES: usize = 256;
 
-/// One read of an HTTP/1.1 upstream brings this much at most, bytes: a stream's bound holds but for one read.
-const READ: usize = 64 * 1024;
+/// Pooled connections that are tried for one request, as long as each gives it back unsent. Then a new one is opened.
+const MAX_STALE: usize = 8;
 
 /// Why nothing was sent.
 #[derive(Debug, thiserror::Error)]
@@ -66,9 +77,24 @@ pub(crate) enum SendError {
     /// The account's address is private, or no address.
     #[error("the address may not be called")]
     Address,
+    /// No connection came about.
+    #[error("no connection: {0}")]
+    Connect(Box<dyn std::error::Error + Send + Sync>),
+    /// The proxy could not be reached, or refused us.
+    #[error("the proxy failed: {0}")]
+    Proxy(Box<dyn std::error::Error + Send + Sync>),
     /// The connection failed.
     #[error("the connection failed")]
-    Network(#[from] hyper_util::client::legacy::Error),
+    Network(#[from] hyper::Error),
+}
+
+/// How many connections there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Connections {
+    /// Open, idle ones included.
+    pub(crate) open: usize,
+    /// Without a request.
+    pub(crate) idle: usize,
 }
 
 impl Upstreams {
@@ -76,18 +102,38 @@ impl Upstreams {
     ///
     /// # Errors
     /// TLS cannot be set up.
-    pub(crate) fn new(config: &config::Upstream) -> io::Result<Self> {
+    pub(crate) fn new(config: &config::Upstream, lifecycle: &Lifecycle) -> io::Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_platform_verifier())
             .map_err(io::Error::other)?
             .with_no_client_auth();
-        Ok(Self {
+        Ok(Self::with_tls(config, lifecycle, tls))
+    }
+
+    fn with_tls(config: &config::Upstream, lifecycle: &Lifecycle, tls: ClientConfig) -> Self {
+        Self {
+            dialer: Dialer::new(tls),
+            pool: Arc::new(Pool::new(config)),
             config: config.clone(),
-            tls,
-            clients: RwLock::default(),
-        })
+            lifecycle: lifecycle.clone(),
+            proxies: RwLock::default(),
+        }
+    }
+
+    /// A proxy as it is written; `None`: it is no proxy's address.
+    pub(crate) fn proxy(&self, text: &str) -> Option<Arc<Proxy>> {
+        if let Some(known) = self.proxies.read().get(text) {
+            return Some(Arc::clone(known));
+        }
+        let proxy = Arc::new(Proxy::read(text)?);
+        let mut proxies = self.proxies.write();
+        if proxies.len() >= MAX_PROXIES {
+            proxies.clear();
+        }
+        let entry = proxies.entry(text.to_owned()).or_insert(proxy);
+        Some(Arc::clone(entry))
     }
 
     /// Sends a request; gives its answer's head.
@@ -96,99 +142,87 @@ impl Upstreams {
     /// Nothing came back.
     pub(crate) async fn send(
         &self,
-        needs: Needs,
-        request: Request<Outgoing>,
+        needs: &Needs,
+        mut request: Request<Outgoing>,
     ) -> Result<Response<Incoming>, SendError> {
         if !needs.private && names_private(request.uri()) {
             return Err(SendError::Address);
         }
-        let answer = self.client(needs).request(request).await;
-        answer.map_err(|error| {
-            if refused_address(&error) {
-                SendError::Address
-            } else {
-                SendError::Network(error)
+        let key = Key::of(request.uri(), needs).ok_or(SendError::Address)?;
+        let mut stale = 0;
+        loop {
+            let (mut lease, fresh) = self.lease(&key, needs, stale < MAX_STALE).await?;
+            match lease.send(request).await {
+                Ok(answer) => return Ok(answer.map(|body| Incoming::new(body, lease))),
+                Err(Unsent::Back(back, _)) if !fresh => {
+                    request = *back;
+                    stale += 1;
+                }
+                Err(Unsent::Back(_, error) | Unsent::Lost(error)) => return Err(error.into()),
             }
-        })
+        }
     }
 
-    fn client(&self, needs: Needs) -> Http {
-        if let Some(client) = self.clients.read().get(&needs) {
-            return client.clone();
+    /// A connection for one request, and whether it is a new one.
+    async fn lease(
+        &self,
+        key: &Key,
+        needs: &Needs,
+        pooled: bool,
+    ) -> Result<(Lease, bool), SendError> {
+        let mut turn = None;
+        if pooled {
+            if let Some(lease) = Lease::pooled(&self.pool, key) {
+                return Ok((lease, false));
+            }
+            if let Some(queue) = self.pool.queue(key) {
+                // One opens a connection that may serve all who wait.
+                let held = queue.acquire_owned().await;
+                if let Some(lease) = Lease::pooled(&self.pool, key) {
+                    return Ok((lease, false));
+                }
+                turn = held.ok().filter(|_| self.pool.queue(key).is_some());
+            }
         }
-        let client = self.build(needs);
-        let mut clients = self.clients.write();
-        if clients.len() >= MAX_CLIENTS {
-            // Connections in use live on; idle ones go.
-            clients.clear();
-        }
-        clients.entry(needs).or_insert(client).clone()
+        let wire = self.dialer.dial(key, needs).await?;
+        let lease = Lease::open(&self.pool, key, wire, &self.config, &self.lifecycle).await?;
+        drop(turn);
+        Ok((lease, true))
     }
 
-    fn build(&self, needs: Needs) -> Http {
-        let mut http = HttpConnector::new_with_resolver(Resolver::new(needs.private));
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(needs.connect));
-        http.set_keepalive(Some(Duration::from_secs(60)));
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(self.tls.clone())
-            .https_or_http()
-            .enable_all_versions()
-            .wrap_connector(http);
-        Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(self.config.idle_timeout)
-            .pool_max_idle_per_host(self.config.idle_per_host)
-            .http1_max_buf_size(READ)
-            .http2_initial_stream_window_size(self.config.stream_window)
-            .http2_initial_connection_window_size(self.config.connection_window)
-            .build(connector)
+    /// Closes what is idle for too long, until `drained`; then everything.
+    pub(crate) async fn keep(&self, drained: CancellationToken) {
+        let every = (self.config.idle_timeout / 10).max(Duration::from_millis(100));
+        let mut ticks = tokio::time::interval(every);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => self.pool.sweep(),
+                () = drained.cancelled() => return self.pool.close(),
+            }
+        }
+    }
+
+    /// How many connections there are now.
+    pub(crate) fn connections(&self) -> Connections {
+        self.pool.connections()
     }
 }
 
-/// Whether a URL names a private address itself: a name is judged by what it resolves to.
+/// Whether a URL names a private address itself: any other name is judged by what it resolves to.
 fn names_private(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or("");
     let literal = host.trim_start_matches('[').trim_end_matches(']');
-    literal.parse().is_ok_and(is_private)
-}
-
-fn refused_address(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.is::<address::Refused>() {
-            return true;
-        }
-        // An `io::Error` does not show what it wraps as its source.
-        let inner = error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref);
-        if inner.is_some_and(|inner| inner.is::<address::Refused>()) {
-            return true;
-        }
-        cause = error.source();
+    let local = |name: &str| name.eq_ignore_ascii_case("localhost");
+    match literal.parse() {
+        Ok(address) => is_private(address),
+        Err(_) => literal
+            .trim_end_matches('.')
+            .rsplit('.')
+            .next()
+            .is_some_and(local),
     }
-    false
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_literal_private_address_is_seen_in_the_url() {
-        for (url, private) in [
-            ("http://127.0.0.1:80/v1", true),
-            ("http://[::1]/v1", true),
-            ("http://[::ffff:10.0.0.1]/v1", true),
-            ("http://169.254.169.254/latest", true),
-            ("https://8.8.8.8/v1", false),
-            ("https://api.example.com/v1", false),
-        ] {
-            let uri: Uri = url.parse().unwrap();
-            assert_eq!(names_private(&uri), private, "{url}");
-        }
-    }
-}
+#[expect(clippy::disallowed_methods, reason = "a test's server ends with it")]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fake_upstream::{FakeUpstream, Gate, Script};
+use fake_upstream::{FakeUpstream, Gate, Script, UsageShape};
 use switchboard_proto::{
     billing::v1::{Ending, Touch},
     common::v1::{Dialect, UsageSource},
@@ -90,6 +90,51 @@ async fn a_running_request_shows_signs_of_life() {
     rig.end().await;
 }
 
+/// More bytes a token than the estimate takes: five words, and the end of the text.
+const PROMPT: &str = "international international international international international";
+const COUNTED: u64 = 6;
+
+fn long_words() -> serde_json::Value {
+    let mut body = chat(true);
+    body["messages"][0]["content"] = PROMPT.into();
+    body
+}
+
+#[tokio::test]
+async fn the_input_of_what_runs_for_long_is_counted_before_it_ends() {
+    let mut config = config();
+    config.count_after = Duration::from_millis(10);
+    let rig = Rig::with(config, |_| ()).await;
+    let gate = Gate::new();
+    rig.upstream.push(
+        Script::say(["hello ", "again"])
+            .gate_after(1, &gate)
+            .usage_shape(UsageShape::Absent),
+    );
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let body = long_words().to_string().into();
+    let answers = rig.open(head, body).await.unwrap();
+    let input = |touch: &Touch| {
+        let usage = touch.draft.as_ref().and_then(|draft| draft.usage);
+        usage.and_then(|usage| usage.input_tokens)
+    };
+    rig.world
+        .until("a touch with what was counted", |state| {
+            state
+                .touched
+                .iter()
+                .any(|touch| input(touch) == Some(COUNTED))
+        })
+        .await;
+    gate.open();
+    let answer = crate::rig::collect(id, answers).await;
+    let settlement = rig.settlement(&answer.id).await;
+    assert_eq!(settlement.usage_source(), UsageSource::Estimated);
+    assert_eq!(settlement.usage.unwrap().input_tokens, Some(COUNTED));
+    rig.end().await;
+}
+
 #[test]
 fn a_killed_forwarder_settles_from_its_journal_when_it_is_back() {
     let directory = Arc::new(TempDir::new().unwrap());
@@ -104,7 +149,9 @@ fn a_killed_forwarder_settles_from_its_journal_when_it_is_back() {
                 principal.serve_without_billing = true;
             }
         };
-        let rig = Rig::on(upstream, config(), trusting, kept).await;
+        let mut counting = config();
+        counting.count_after = Duration::from_millis(10);
+        let rig = Rig::on(upstream, counting, trusting, kept).await;
         rig.world.change(|state| state.billing_down = true);
         // One is settled, but billing does not have it.
         let done = rig.chat(&chat(false)).await.id;
@@ -114,7 +161,8 @@ fn a_killed_forwarder_settles_from_its_journal_when_it_is_back() {
             .push(Script::say(["hello world hello world ", "never"]).gate_after(1, &gate));
         let head = rig.head(Dialect::OpenaiChat);
         let id = head.request_id.clone();
-        let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
+        let body = long_words().to_string().into();
+        let mut answers = rig.open(head, body).await.unwrap();
         answers.message().await.unwrap().unwrap();
         // Both are on the disk; the journal is written in the background.
         let written = async {
@@ -129,8 +177,8 @@ fn a_killed_forwarder_settles_from_its_journal_when_it_is_back() {
                         .filter(|w| *w == id.as_bytes())
                         .count()
                 };
-                // Sent, then first content; sent, then settled.
-                if times(&id) >= 2 && times(&done) >= 2 {
+                // Sent, then first content, then its input counted; sent, then settled.
+                if times(&id) >= 3 && times(&done) >= 2 {
                     break;
                 }
                 tokio::task::yield_now().await;
@@ -160,7 +208,7 @@ fn a_killed_forwarder_settles_from_its_journal_when_it_is_back() {
         assert_eq!(lost.usage_source(), UsageSource::Estimated);
         let usage = lost.usage.unwrap();
         assert_eq!(usage.output_tokens, Some(6), "24 bytes of text");
-        assert!(usage.input_tokens.unwrap() > 0);
+        assert_eq!(usage.input_tokens, Some(COUNTED));
         assert_eq!(lost.party.as_ref().unwrap().tenant, "acme");
         let settled = rig.settlement(&done).await;
         assert_eq!(settled.ending(), Ending::Complete);

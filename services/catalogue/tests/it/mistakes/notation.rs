@@ -135,7 +135,7 @@ pub(super) const CASES: &[Case] = &[
         "24:61: oauth_providers[0].token_url: this is not an address; write `https://…`",
     ]),
     ("    credential: env:KEY\n", "    credential: env:KEY\n    proxy: \"127.0.0.1:1080\"\n", &[
-        "6:12: accounts[0].proxy: this is not a proxy's address; write `http://`, `https://`, `socks5://` or `socks5h://` and HOST:PORT, without user and password",
+        "6:12: accounts[0].proxy: this is not a proxy's address; write `http://`, `https://`, `socks5://` or `socks5h://` and HOST:PORT, or `env:NAME` or `file:PATH` where it needs a password",
     ]),
     ("    credential: env:KEY\n", "    credential: env:KEY\n    credential_header: {name: \"api key\", format: Bearer}\n", &[
         "6:31: accounts[0].credential_header.name: this is not the name of a header; write a name such as `api-key`",

@@ -132,6 +132,15 @@ pub(super) const CASES: &[Case] = &[
     ("    credential: env:KEY\n", "    credential: env:KEY\n    url_template: \"{base_url}/{secret}\"\n", &[
         "6:19: accounts[0].url_template: a placeholder in this template is not known; use only {base_url}, {model} and {deployment}",
     ]),
+    ("    credential: env:KEY\n", "    credential: env:KEY\n    url_template: \"{base_url}/chat?api-version=1&key=abc\"\n", &[
+        "6:19: accounts[0].url_template: a credential stands in this address's query, where logs would show it; remove it; use `credential`, and `credential_header` if the header is not the usual one",
+    ]),
+    ("    credential: env:KEY\n", "    credential: env:KEY\n    url_template: /v1/chat\n", &[
+        "6:19: accounts[0].url_template: this template gives no address with http:// or https://; begin with {base_url}/ or https://HOST/",
+    ]),
+    ("    credential: env:KEY\n", "    credential: env:KEY\n    proxy: socks5://user:pass@proxy:1080\n", &[
+        "6:12: accounts[0].proxy: a user name or password stands in this address; put the whole address into an environment variable or a file and write `env:NAME` or `file:PATH`",
+    ]),
     ("    credential: env:KEY\n", "    credential: env:KEY\n    errors: [{path: code, means: rate_limited}]\n", &[
         "6:14: accounts[0].errors[0]: a rule needs one of `equals` and `matches`; add `equals: VALUE`, or remove one of the two",
     ]),

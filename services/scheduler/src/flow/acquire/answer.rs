@@ -7,7 +7,7 @@ use switchboard_catalogue::Operation;
 use switchboard_common::{error::Failure, rate_limit::headers};
 use switchboard_proto::{
     common::v1::Endpoint,
-    scheduler::v1::{AcquireResponse, Candidate, CredentialHeader, Demand, Renewal},
+    scheduler::v1::{AcquireResponse, Candidate, CredentialHeader, Demand, Proxy, Renewal},
 };
 use switchboard_state::admission::{BucketState, LimitKind};
 
@@ -203,6 +203,10 @@ impl Call<'_> {
             cooldown_max_ms: millis(account.cooldown_max),
             parameters: account.parameters.clone(),
             errors: account.errors.clone(),
+            proxy: account
+                .proxy
+                .clone()
+                .map(|place| Proxy { place: Some(place) }),
         }
     }
 }

@@ -292,7 +292,7 @@ async fn a_construct_without_effect_is_a_warning_with_its_line() {
     let files = Files::new();
     let text = GOOD.replacen(
         "    credential: none\n",
-        "    credential: none\n    proxy: http://proxy:3128\n",
+        "    credential: none\n    gather: {events: 4, wait: 25ms}\n",
         1,
     );
     let file = files.write("w.yaml", &text);

@@ -1,0 +1,252 @@
+//! One request's use of a connection, and the connection's own task.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use http::{
+    HeaderValue, Request, Response, Uri,
+    header::HOST,
+    uri::{Parts, PathAndQuery},
+};
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+    rt::Executor,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use switchboard_common::lifecycle::Lifecycle;
+
+use super::{
+    Outgoing,
+    dial::Wire,
+    pool::{Key, Pool, Sender},
+};
+use crate::config;
+
+/// One read of an HTTP/1.1 upstream brings this much at most, bytes: a stream's bound holds but for one read.
+const READ: usize = 64 * 1024;
+
+/// A shared connection that is silent for this long while it has streams is asked whether it lives…
+const PING_AFTER: Duration = Duration::from_secs(15);
+/// …and ends when it does not answer: else every request of its host would be sent into the void.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Streams before the peer told its bound; as hyper takes it.
+const FIRST_STREAMS: usize = 100;
+
+/// See the module's page. Dropped, it ends its connection or stream; [`Lease::finish`] keeps the connection.
+pub(super) struct Lease {
+    place: Place,
+    sender: Sender,
+    /// Of a shared connection.
+    _stream: Option<OneStream>,
+}
+
+/// Which connection.
+#[derive(Clone)]
+struct Place {
+    pool: Arc<Pool>,
+    key: Key,
+    id: u64,
+}
+
+/// One stream of a shared connection, until it is dropped.
+struct OneStream(Place);
+
+impl Drop for OneStream {
+    fn drop(&mut self) {
+        self.0.pool.stream_ended(&self.0.key, self.0.id);
+    }
+}
+
+/// A connection's task, until it is dropped.
+struct Running(Place);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.pool.gone(&self.0.key, self.0.id);
+    }
+}
+
+/// Runs what hyper has to run for shared connections.
+#[derive(Clone)]
+struct Tasks(Lifecycle);
+
+impl<F> Executor<F> for Tasks
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, task: F) {
+        self.0.spawn("upstream stream", task);
+    }
+}
+
+/// Why there is no answer.
+pub(super) enum Unsent {
+    /// The request as it was: nothing of it went out.
+    Back(Box<Request<Outgoing>>, hyper::Error),
+    /// Something of it may have gone out.
+    Lost(hyper::Error),
+}
+
+impl Lease {
+    /// A connection that is there.
+    pub(super) fn pooled(pool: &Arc<Pool>, key: &Key) -> Option<Self> {
+        let (id, sender) = pool.take(key)?;
+        let place = Place {
+            pool: Arc::clone(pool),
+            key: key.clone(),
+            id,
+        };
+        Some(Self::of(place, sender))
+    }
+
+    fn of(place: Place, sender: Sender) -> Self {
+        let shared = matches!(sender, Sender::Shared(_));
+        Self {
+            _stream: shared.then(|| OneStream(place.clone())),
+            sender,
+            place,
+        }
+    }
+
+    /// Makes an HTTP connection of a wire.
+    ///
+    /// # Errors
+    /// The other side speaks no HTTP.
+    pub(super) async fn open(
+        pool: &Arc<Pool>,
+        key: &Key,
+        wire: Wire,
+        config: &config::Upstream,
+        lifecycle: &Lifecycle,
+    ) -> Result<Self, hyper::Error> {
+        let io = TokioIo::new(wire.stream);
+        if !wire.shared {
+            let (sender, connection) = http1::Builder::new()
+                .max_buf_size(READ)
+                .handshake(io)
+                .await?;
+            let place = Place::new(pool, key);
+            if key.tls {
+                pool.is_single(key);
+            }
+            place.run(connection, lifecycle);
+            return Ok(Self::of(place, Sender::Single(sender)));
+        }
+        let (sender, mut connection) = http2::Builder::new(Tasks(lifecycle.clone()))
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(config.stream_window)
+            .initial_connection_window_size(config.connection_window)
+            .keep_alive_interval(PING_AFTER)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .handshake(io)
+            .await?;
+        let fit = fitting(config);
+        let most = Arc::new(AtomicUsize::new(fit.min(FIRST_STREAMS)));
+        let place = Place::new(pool, key);
+        pool.share(key, place.id, sender.clone(), Arc::clone(&most));
+        let connection = poll_fn(move |cx| {
+            let ended = Pin::new(&mut connection).poll(cx);
+            let told = connection.current_max_send_streams();
+            most.store(fit.min(told), Ordering::Relaxed);
+            ended
+        });
+        place.run(connection, lifecycle);
+        Ok(Self::of(place, Sender::Shared(sender)))
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub(super) async fn send(
+        &mut self,
+        mut request: Request<Outgoing>,
+    ) -> Result<Response<Incoming>, Unsent> {
+        let shared = matches!(self.sender, Sender::Shared(_));
+        address(&self.place.key, &mut request, shared);
+        let answer = match &mut self.sender {
+            Sender::Single(sender) => {
+                if let Err(error) = sender.ready().await {
+                    return Err(Unsent::Back(Box::new(request), error));
+                }
+                sender.try_send_request(request).await
+            }
+            Sender::Shared(sender) => sender.try_send_request(request).await,
+        };
+        answer.map_err(|mut failed| match failed.take_message() {
+            Some(back) => Unsent::Back(Box::new(back), failed.into_error()),
+            None => Unsent::Lost(failed.into_error()),
+        })
+    }
+
+    /// The whole answer was read.
+    pub(super) fn finish(self) {
+        if let Sender::Single(sender) = self.sender {
+            let Place { pool, key, id } = &self.place;
+            pool.give_back(key, *id, sender);
+        }
+    }
+}
+
+impl Place {
+    fn new(pool: &Arc<Pool>, key: &Key) -> Self {
+        Self {
+            pool: Arc::clone(pool),
+            key: key.clone(),
+            id: pool.opened(),
+        }
+    }
+
+    /// Runs the connection until it ends, or no request runs any more.
+    fn run(
+        &self,
+        connection: impl Future<Output = hyper::Result<()>> + Send + 'static,
+        lifecycle: &Lifecycle,
+    ) {
+        let running = Running(self.clone());
+        let closed = self.pool.closed();
+        lifecycle.spawn("upstream connection", async move {
+            let _running = running;
+            tokio::select! {
+                ended = connection => if let Err(error) = ended {
+                    tracing::debug!(%error, "an upstream connection broke");
+                },
+                () = closed.cancelled() => {}
+            }
+        });
+    }
+}
+
+/// Streams for which the connection's window is large enough when all of them stall: more could block each other.
+fn fitting(config: &config::Upstream) -> usize {
+    let fit = config.connection_window / config.stream_window.max(1);
+    usize::try_from(fit).unwrap_or(usize::MAX).max(1)
+}
+
+/// Where a request goes, in the form of the protocol: the path and `host`, or the whole URL.
+fn address(key: &Key, request: &mut Request<Outgoing>, shared: bool) {
+    let path = request.uri().path_and_query().cloned();
+    let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let mut parts = Parts::default();
+    parts.path_and_query = Some(path);
+    if shared {
+        request.headers_mut().remove(HOST);
+        parts.scheme = Some(key.scheme());
+        parts.authority = Some(key.authority.clone());
+    } else if let Ok(host) = HeaderValue::from_str(key.named_host()) {
+        request.headers_mut().insert(HOST, host);
+    }
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+}

@@ -1,0 +1,357 @@
+//! The connections that are open, and which of them wait for a request.
+//!
+//! Invariants: idle connections are bounded per host and over all hosts, the one that is idle for longest goes first; an
+//! HTTP/2 connection is idle while it has no stream; a connection that ended is in no list. Every operation is short and
+//! under one lock; nothing here waits.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use http::{
+    Uri,
+    uri::{Authority, Scheme},
+};
+use hyper::client::conn::{http1, http2};
+use parking_lot::Mutex;
+use tokio::{sync::Semaphore, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{Connections, Needs, Outgoing, Proxy};
+use crate::config;
+
+/// Whose connections can stand for each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) tls: bool,
+    pub(super) authority: Authority,
+    pub(super) private: bool,
+    pub(super) proxy: Option<Arc<Proxy>>,
+}
+
+impl Key {
+    /// `None`: the URL is none of HTTP.
+    pub(super) fn of(url: &Uri, needs: &Needs) -> Option<Self> {
+        let scheme = url.scheme()?;
+        if *scheme != Scheme::HTTP && *scheme != Scheme::HTTPS {
+            return None;
+        }
+        Some(Self {
+            tls: *scheme == Scheme::HTTPS,
+            authority: url.authority()?.clone(),
+            private: needs.private,
+            proxy: needs.proxy.clone(),
+        })
+    }
+
+    pub(super) fn scheme(&self) -> Scheme {
+        if self.tls {
+            Scheme::HTTPS
+        } else {
+            Scheme::HTTP
+        }
+    }
+
+    /// The host, without the brackets of an IPv6 address.
+    pub(super) fn host(&self) -> &str {
+        let host = self.authority.host();
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// The host as requests name it: with the port where it is not the usual one.
+    pub(super) fn named_host(&self) -> &str {
+        let usual = if self.tls { 443 } else { 80 };
+        if self.authority.port_u16() == Some(usual) {
+            self.authority.host()
+        } else {
+            self.authority.as_str()
+        }
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        let usual = if self.tls { 443 } else { 80 };
+        self.authority.port_u16().unwrap_or(usual)
+    }
+}
+
+/// A connection as requests use it.
+#[derive(Debug)]
+pub(super) enum Sender {
+    /// HTTP/1.1: one request at a time.
+    Single(http1::SendRequest<Outgoing>),
+    /// HTTP/2: shared.
+    Shared(http2::SendRequest<Outgoing>),
+}
+
+/// See the module's page.
+pub(super) struct Pool {
+    idle_per_host: usize,
+    idle_total: usize,
+    idle_timeout: Duration,
+    ids: AtomicU64,
+    /// Nothing runs any more: connections end.
+    closed: CancellationToken,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    hosts: HashMap<Key, Host>,
+    /// All idle connections in the order in which they became idle.
+    idle: BTreeMap<u64, (Key, Instant)>,
+    /// The next place in that order.
+    next: u64,
+    open: usize,
+}
+
+#[derive(Default)]
+struct Host {
+    /// Idle HTTP/1.1 connections, the latest last.
+    waiting: VecDeque<Waiting>,
+    /// HTTP/2 connections.
+    shared: Vec<Shared>,
+    /// TLS agreed on HTTP/1.1 the last time.
+    single: bool,
+    /// Who opens a connection that others may share.
+    queue: Option<Arc<Semaphore>>,
+}
+
+struct Waiting {
+    place: u64,
+    id: u64,
+    sender: http1::SendRequest<Outgoing>,
+}
+
+struct Shared {
+    id: u64,
+    sender: http2::SendRequest<Outgoing>,
+    streams: usize,
+    /// Streams that it may have; changes when the peer says so.
+    most: Arc<AtomicUsize>,
+    /// Its place among the idle ones.
+    place: Option<u64>,
+}
+
+/// Hosts whose protocol is remembered while they have no connection.
+const MAX_HOSTS: usize = 4_096;
+
+impl Pool {
+    pub(super) fn new(config: &config::Upstream) -> Self {
+        Self {
+            idle_per_host: config.idle_per_host,
+            idle_total: config.idle_total,
+            idle_timeout: config.idle_timeout,
+            ids: AtomicU64::new(0),
+            closed: CancellationToken::new(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes a connection that can carry a request now: the latest one, so that the others may go.
+    pub(super) fn take(&self, key: &Key) -> Option<(u64, Sender)> {
+        let mut state = self.state.lock();
+        let State { hosts, idle, .. } = &mut *state;
+        let host = hosts.get_mut(key)?;
+        for shared in &mut host.shared {
+            if shared.streams < shared.most.load(Ordering::Relaxed) && !shared.sender.is_closed() {
+                shared.streams += 1;
+                if let Some(place) = shared.place.take() {
+                    idle.remove(&place);
+                }
+                return Some((shared.id, Sender::Shared(shared.sender.clone())));
+            }
+        }
+        while let Some(last) = host.waiting.pop_back() {
+            let since = idle.remove(&last.place).map(|(_, since)| since);
+            let fresh = since.is_some_and(|since| since.elapsed() < self.idle_timeout);
+            if fresh && !last.sender.is_closed() {
+                return Some((last.id, Sender::Single(last.sender)));
+            }
+        }
+        None
+    }
+
+    /// Where to wait for one's turn to open a connection to a host that may share it; `None`: it does not.
+    pub(super) fn queue(&self, key: &Key) -> Option<Arc<Semaphore>> {
+        if !key.tls {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let host = state.host(key);
+        if host.single {
+            return None;
+        }
+        let queue = host
+            .queue
+            .get_or_insert_with(|| Arc::new(Semaphore::new(1)));
+        Some(Arc::clone(queue))
+    }
+
+    /// Enters a new connection, in use. [`Pool::gone`] takes it out. Gives its number.
+    pub(super) fn opened(&self) -> u64 {
+        self.state.lock().open += 1;
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A connection of this host is HTTP/1.1.
+    pub(super) fn is_single(&self, key: &Key) {
+        self.state.lock().host(key).single = true;
+    }
+
+    /// A connection of this host is HTTP/2, and has its first stream.
+    pub(super) fn share(
+        &self,
+        key: &Key,
+        id: u64,
+        sender: http2::SendRequest<Outgoing>,
+        most: Arc<AtomicUsize>,
+    ) {
+        let mut state = self.state.lock();
+        let host = state.host(key);
+        host.single = false;
+        host.shared.push(Shared {
+            id,
+            sender,
+            streams: 1,
+            most,
+            place: None,
+        });
+    }
+
+    /// An HTTP/1.1 connection has nothing more to do.
+    pub(super) fn give_back(&self, key: &Key, id: u64, sender: http1::SendRequest<Outgoing>) {
+        if sender.is_closed() || self.closed.is_cancelled() || self.idle_per_host == 0 {
+            return;
+        }
+        let mut state = self.state.lock();
+        let place = state.rest(key);
+        let host = state.host(key);
+        host.waiting.push_back(Waiting { place, id, sender });
+        if host.waiting.len() > self.idle_per_host
+            && let Some(first) = host.waiting.pop_front()
+        {
+            state.idle.remove(&first.place);
+        }
+        state.bound(self.idle_total);
+    }
+
+    /// A stream of an HTTP/2 connection ended.
+    pub(super) fn stream_ended(&self, key: &Key, id: u64) {
+        let mut state = self.state.lock();
+        let place = state.next;
+        let Some(host) = state.hosts.get_mut(key) else {
+            return;
+        };
+        let Some(shared) = host.shared.iter_mut().find(|shared| shared.id == id) else {
+            return;
+        };
+        shared.streams = shared.streams.saturating_sub(1);
+        if shared.streams > 0 {
+            return;
+        }
+        shared.place = Some(place);
+        let idle = host.shared.iter().filter(|shared| shared.place.is_some());
+        let full = idle.count() + host.waiting.len() > self.idle_per_host;
+        state.rest(key);
+        if full {
+            state.evict(place);
+        }
+        state.bound(self.idle_total);
+    }
+
+    /// A connection ended.
+    pub(super) fn gone(&self, key: &Key, id: u64) {
+        let mut state = self.state.lock();
+        state.open = state.open.saturating_sub(1);
+        let State { hosts, idle, .. } = &mut *state;
+        let Some(host) = hosts.get_mut(key) else {
+            return;
+        };
+        if let Some(at) = host.waiting.iter().position(|waiting| waiting.id == id)
+            && let Some(waiting) = host.waiting.remove(at)
+        {
+            idle.remove(&waiting.place);
+        }
+        if let Some(at) = host.shared.iter().position(|shared| shared.id == id)
+            && let Some(place) = host.shared.swap_remove(at).place
+        {
+            idle.remove(&place);
+        }
+    }
+
+    /// Closes what is idle for too long.
+    pub(super) fn sweep(&self) {
+        let mut state = self.state.lock();
+        while let Some((place, (_, since))) = state.idle.first_key_value()
+            && since.elapsed() >= self.idle_timeout
+        {
+            let place = *place;
+            state.evict(place);
+        }
+    }
+
+    /// Ends all connections, and every later one. For when no request runs any more.
+    pub(super) fn close(&self) {
+        self.closed.cancel();
+        let mut state = self.state.lock();
+        state.idle.clear();
+        state.hosts.clear();
+    }
+
+    /// Cancelled when connections are to end.
+    pub(super) fn closed(&self) -> CancellationToken {
+        self.closed.clone()
+    }
+
+    pub(super) fn connections(&self) -> Connections {
+        let state = self.state.lock();
+        Connections {
+            open: state.open,
+            idle: state.idle.len(),
+        }
+    }
+}
+
+impl State {
+    fn host(&mut self, key: &Key) -> &mut Host {
+        if self.hosts.len() >= MAX_HOSTS && !self.hosts.contains_key(key) {
+            self.hosts
+                .retain(|_, host| !host.waiting.is_empty() || !host.shared.is_empty());
+        }
+        self.hosts.entry(key.clone()).or_default()
+    }
+
+    /// The last place among the idle ones.
+    fn rest(&mut self, key: &Key) -> u64 {
+        let place = self.next;
+        self.next += 1;
+        self.idle.insert(place, (key.clone(), Instant::now()));
+        place
+    }
+
+    fn bound(&mut self, most: usize) {
+        while self.idle.len() > most
+            && let Some((place, _)) = self.idle.first_key_value()
+        {
+            let place = *place;
+            self.evict(place);
+        }
+    }
+
+    /// Closes the idle connection at a place.
+    fn evict(&mut self, place: u64) {
+        let Some((key, _)) = self.idle.remove(&place) else {
+            return;
+        };
+        if let Some(host) = self.hosts.get_mut(&key) {
+            // Mostly the first one.
+            host.waiting.retain(|waiting| waiting.place != place);
+            host.shared.retain(|shared| shared.place != Some(place));
+        }
+    }
+}
