@@ -5,8 +5,9 @@ CARGO ?= cargo
 # Built with the whole workspace: `cargo run -p` would unify features differently and build most of it twice.
 STORES := $${CARGO_TARGET_DIR:-target}/debug/with-stores
 RUN_ARGS ?=
+FUZZ_SECONDS ?= 600
 
-.PHONY: run test bench lint fmt doc check release setup reference clean-data
+.PHONY: run test fuzz bench lint fmt doc check release setup reference clean-data
 
 ## Builds and starts the gateway with its embedded default; prints a `curl` line that answers.
 run:
@@ -17,6 +18,12 @@ run:
 test: setup
 	$(CARGO) build --workspace --all-targets
 	$(STORES) $(CARGO) test --workspace --quiet
+
+## Fuzzes one target (`make fuzz TARGET=sse`): needs the nightly toolchain and `cargo install cargo-fuzz`.
+fuzz:
+	mkdir -p target/fuzz-corpus/$(TARGET)
+	$(CARGO) +nightly fuzz run --fuzz-dir integration-tests/fuzz $(TARGET) target/fuzz-corpus/$(TARGET) \
+		integration-tests/fuzz/corpus/$(TARGET) -- -max_total_time=$(FUZZ_SECONDS)
 
 ## Compares with a direct call and a bare proxy; writes target/bench.json.
 bench: setup release

@@ -51,13 +51,12 @@ impl EventStream {
 }
 
 impl Codec for EventStream {
-    fn push(&mut self, bytes: &[u8]) -> Result<Bytes, Box<UpstreamError>> {
+    fn push(&mut self, bytes: &[u8], out: &mut BytesMut) -> Result<(), Box<UpstreamError>> {
         self.pending.put_slice(bytes);
-        let mut out = BytesMut::new();
         while let Some(frame) = self.frame()? {
-            event(&frame, &mut out)?;
+            event(&frame, out)?;
         }
-        Ok(out.freeze())
+        Ok(())
     }
 
     fn finish(&mut self) -> Bytes {
@@ -191,9 +190,9 @@ mod tests {
         let want = "data: {\"a\":\"안\"}\n\nevent: error\ndata: {\"code\":\"rate_limit_exceeded\",\"message\":\"slow\"}\n\ndata: {}\n\n";
         for size in [1, 2, 3, 7, 13, frames.len()] {
             let mut codec = EventStream::new(1 << 10);
-            let mut out = Vec::new();
+            let mut out = BytesMut::new();
             for piece in frames.chunks(size) {
-                out.extend(codec.push(piece).unwrap());
+                codec.push(piece, &mut out).unwrap();
             }
             assert_eq!(text(&out), want, "{size}");
             assert_eq!(codec.finish(), "");
@@ -207,12 +206,14 @@ mod tests {
             let mut frame = whole.to_vec();
             frame[at] ^= 0x40;
             let mut codec = EventStream::new(1 << 10);
-            let read = codec.push(&frame);
+            let read = codec.push(&frame, &mut BytesMut::new());
             // A longer length waits for more, and never gets it.
             assert!(read.is_err() || codec.finish() == "data: {", "{at}");
         }
         let mut codec = EventStream::new(1 << 10);
-        assert_eq!(codec.push(&whole[..20]).unwrap(), "");
+        let mut out = BytesMut::new();
+        codec.push(&whole[..20], &mut out).unwrap();
+        assert_eq!(out, "");
         assert_eq!(codec.finish(), "data: {");
     }
 }

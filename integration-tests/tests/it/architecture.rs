@@ -64,6 +64,14 @@ fn allowed(name: &str) -> Option<BTreeSet<&'static str>> {
         }
         "switchboard-scheduler" => with(&["switchboard-state", "switchboard-catalogue"]),
         "switchboard-forwarder" => with(&["switchboard-state", "switchboard-dialects"]),
+        "sample-adapter" => Some(BTreeSet::from([
+            "switchboard-dialects",
+            "switchboard-forwarder",
+        ])),
+        "fuzz-entries" => Some(BTreeSet::from([
+            "switchboard-catalogue",
+            "switchboard-dialects",
+        ])),
         _ => None,
     }
 }

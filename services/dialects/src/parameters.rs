@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::chat::quote;
-use crate::json::{Cursor, JsonError, Kind, Value};
+use crate::json::{Cursor, JsonError, Kind, Value, whole_number};
 
 /// Where a dialect's parameters stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +156,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn members(&mut self, cursor: &mut Cursor<'_>, structural: &[&str]) -> Result<(), Stop> {
+        let limit = self.limit(cursor.clone())?;
         cursor.enter_object()?;
         let (mut first, mut written) = (true, Vec::new());
         self.out.push('{');
@@ -180,16 +181,47 @@ impl Walk<'_> {
                 }
                 continue;
             }
-            match self.taken_as(&name) {
-                Some(known) if !written.contains(&known) => {
-                    self.parameter(&known, value);
-                    written.push(known);
-                }
-                _ => self.leave_out(&name, value)?,
+            let Some(known) = self.taken_as(&name) else {
+                self.leave_out(&name, value)?;
+                continue;
+            };
+            // One limit goes out, the one that holds, under one of its names.
+            let is_limit = self.layout.limits.contains(&&*name);
+            let value = match limit.filter(|_| is_limit) {
+                Some(_) if value.kind == Kind::Null => continue,
+                Some(limit) => limit,
+                None => value,
+            };
+            if !written
+                .iter()
+                .any(|(as_known, by)| *as_known == known && *by != name)
+            {
+                self.parameter(&known, value);
+                written.push((known, name));
             }
         }
         self.out.push('}');
         Ok(())
+    }
+
+    /// The output limit that holds where it may stand under several names: the smallest.
+    fn limit(&self, mut cursor: Cursor<'_>) -> Result<Option<Value>, JsonError> {
+        if self.map.supported.is_none() {
+            return Ok(None);
+        }
+        let mut least: Option<(u64, Value)> = None;
+        cursor.enter_object()?;
+        let mut first = true;
+        while let Some(key) = cursor.next_key(&mut first)? {
+            let value = cursor.skip()?;
+            if let Some(limit) = whole_number(value.span.of(self.text))
+                && self.layout.limits.contains(&&*key.decode(self.text))
+                && least.is_none_or(|(least, _)| limit < least)
+            {
+                least = Some((limit, value));
+            }
+        }
+        Ok(least.map(|(_, value)| value))
     }
 
     fn separate(&mut self) {

@@ -101,6 +101,56 @@ fn a_limit_is_as_good_under_its_other_name_and_ours_is_never_lost() {
 }
 
 #[test]
+fn of_several_limits_the_smallest_goes_out_once() {
+    let map = Parameters {
+        supported: set(&["max_tokens", "seed"]),
+        ..Parameters::default()
+    };
+    let reject = Handling {
+        reject: true,
+        ..DROP
+    };
+    for (body, want) in [
+        (
+            r#"{"max_completion_tokens":100,"max_tokens":7}"#,
+            r#"{"max_tokens":7}"#,
+        ),
+        (
+            r#"{"max_completion_tokens":null,"max_tokens":7}"#,
+            r#"{"max_tokens":7}"#,
+        ),
+        (
+            r#"{"max_tokens":7,"max_completion_tokens":100}"#,
+            r#"{"max_tokens":7}"#,
+        ),
+        (
+            r#"{"max_tokens":7,"max_completion_tokens":null}"#,
+            r#"{"max_tokens":7}"#,
+        ),
+        (
+            r#"{"max_completion_tokens":7,"max_tokens":null}"#,
+            r#"{"max_tokens":7}"#,
+        ),
+    ] {
+        let (out, dropped) = applied(&map, &CHAT, reject, body);
+        assert_eq!((out.as_str(), dropped.as_str()), (want, ""), "{body}");
+    }
+}
+
+#[test]
+fn a_parameter_that_is_given_twice_stays_as_it_is() {
+    let body = r#"{"temperature":null,"temperature":1}"#;
+    let map = Parameters {
+        supported: set(&["temperature"]),
+        ..Parameters::default()
+    };
+    assert_eq!(
+        applied(&map, &CHAT, DROP, body),
+        (body.to_owned(), String::new())
+    );
+}
+
+#[test]
 fn parameters_inside_a_member_are_parameters_too() {
     let map = Parameters {
         supported: set(&["temperature", "safetySettings"]),

@@ -108,7 +108,9 @@ impl Decoder {
             self.carry.extend_from_slice(&chunk);
             let fresh = self.carry.get(seam..).unwrap_or_default();
             let comment = self.carry.first() == Some(&b':');
-            let whole = ends_event(fresh) || (comment && memchr2(b'\n', b'\r', fresh).is_some());
+            let whole = !self.started // half a BOM, which is no part of an event
+                || ends_event(fresh)
+                || (comment && memchr2(b'\n', b'\r', fresh).is_some());
             self.block = if whole {
                 self.carry.split().freeze()
             } else {
@@ -162,13 +164,16 @@ impl Decoder {
                     continue;
                 }
             }
-            match self.step() {
+            let step = self.step();
+            if let Step::Skip(next) | Step::Found(_, next) = step
+                && self.size(next) > self.max_event
+            {
+                return Err(SseError::TooLarge {
+                    limit: self.max_event,
+                });
+            }
+            match step {
                 Step::Skip(next) => self.at = next,
-                Step::Found(frame, _) if frame.span.len() > self.max_event => {
-                    return Err(SseError::TooLarge {
-                        limit: self.max_event,
-                    });
-                }
                 Step::Found(frame, next) => {
                     self.at = next;
                     return Ok(Some(frame));
@@ -219,6 +224,12 @@ impl Decoder {
             canonical: frame.canonical.then(|| self.block.slice(frame.span)),
             terminated: frame.terminated,
         }))
+    }
+
+    /// The size of what ends at `next`, which must not depend on whether the LF of its last CRLF has come.
+    fn size(&self, next: usize) -> usize {
+        let read = self.block.get(self.at..next).unwrap_or_default();
+        read.len() - usize::from(read.ends_with(b"\r\n"))
     }
 
     fn step(&mut self) -> Step {

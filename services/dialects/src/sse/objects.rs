@@ -65,8 +65,8 @@ impl ObjectSplitter {
 }
 
 impl Codec for ObjectSplitter {
-    fn push(&mut self, bytes: &[u8]) -> Result<Bytes, Box<UpstreamError>> {
-        let mut out = BytesMut::with_capacity(bytes.len() + 16);
+    fn push(&mut self, bytes: &[u8], out: &mut BytesMut) -> Result<(), Box<UpstreamError>> {
+        out.reserve(bytes.len() + 16);
         for &byte in bytes {
             let outside = self.depth == 0;
             if outside
@@ -96,7 +96,7 @@ impl Codec for ObjectSplitter {
                 self.pending.clear();
             }
         }
-        Ok(out.freeze())
+        Ok(())
     }
 
     fn finish(&mut self) -> Bytes {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value as Tree, json};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::*;
 use crate::carry::AnswerStream as _;
@@ -119,11 +119,12 @@ fn carry(options: Asking, bytes: &[u8], cuts: &[usize]) -> Run {
     let mut at = 0;
     let mut result = Ok(());
     for end in ends {
-        let read = match &mut codec {
-            Some(codec) => codec.push(&bytes[at..end]),
-            None => Ok(Bytes::copy_from_slice(&bytes[at..end])),
+        let mut read = BytesMut::new();
+        let decoded = match &mut codec {
+            Some(codec) => codec.push(&bytes[at..end], &mut read),
+            None => Ok(read.extend_from_slice(&bytes[at..end])),
         };
-        result = read.and_then(|read| stream.push(read));
+        result = stream.push(read.freeze()).and(decoded);
         out.extend(stream.take().unwrap_or_default());
         at = end;
         if result.is_err() {

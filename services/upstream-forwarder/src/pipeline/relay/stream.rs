@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use switchboard_dialects::{
     AnswerStream, Class, Form, ReadOptions, StreamOptions, UpstreamError, sse::Codec,
@@ -265,11 +265,13 @@ impl Course {
     }
 
     fn push_stream(&mut self, codec: &mut Coded, bytes: Bytes) -> Result<(), Failed> {
-        let bytes = match codec {
-            Some(codec) => codec.push(&bytes).map_err(Failed::Said)?,
-            None => bytes,
+        let Some(codec) = codec else {
+            return self.with_stream(|stream| stream.push(bytes));
         };
-        self.with_stream(|stream| stream.push(bytes))
+        let mut events = BytesMut::new();
+        let read = codec.push(&bytes, &mut events);
+        self.with_stream(|stream| stream.push(events.freeze()))?;
+        read.map_err(Failed::Said)
     }
 
     fn finish_stream(&mut self, codec: &mut Coded) -> Result<(), Failed> {

@@ -1,0 +1,34 @@
+//! The dialects' targets: which call reads a request, and what is the dialect's own.
+
+use switchboard_dialects::{chat::ChatRequest, embeddings::EmbeddingsRequest};
+
+use crate::{
+    dialect::{Facts, Read, exercise, shared},
+    input::sections,
+};
+
+pub(crate) fn chat(input: &[u8]) {
+    let [request, answer] = sections(input);
+    let read: Read<'_> = &|body| ChatRequest::peek(body).map(shared);
+    let facts = Facts {
+        patched: &[
+            "model",
+            "stream_options",
+            "max_tokens",
+            "max_completion_tokens",
+        ],
+        ..Facts::default()
+    };
+    exercise(read, &facts, request, answer);
+}
+
+pub(crate) fn embeddings(input: &[u8]) {
+    let [request, answer] = sections(input);
+    let read: Read<'_> = &|body| EmbeddingsRequest::peek(body).map(shared);
+    let facts = Facts {
+        // A vector may have to change its form.
+        untouched: false,
+        ..Facts::default()
+    };
+    exercise(read, &facts, request, answer);
+}
