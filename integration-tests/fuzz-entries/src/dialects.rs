@@ -1,10 +1,14 @@
 //! The dialects' targets: which call reads a request, and what is the dialect's own.
 
-use switchboard_dialects::{chat::ChatRequest, embeddings::EmbeddingsRequest};
+use switchboard_dialects::{
+    anthropic::{MessagesCall, MessagesRequest},
+    chat::ChatRequest,
+    embeddings::EmbeddingsRequest,
+};
 
 use crate::{
     dialect::{Facts, Read, exercise, shared},
-    input::sections,
+    input::{call, sections},
 };
 
 pub(crate) fn chat(input: &[u8]) {
@@ -28,6 +32,21 @@ pub(crate) fn embeddings(input: &[u8]) {
     let facts = Facts {
         // A vector may have to change its form.
         untouched: false,
+        ..Facts::default()
+    };
+    exercise(read, &facts, request, answer);
+}
+
+pub(crate) fn anthropic(input: &[u8]) {
+    let (call, input) = call(input);
+    let call = match call {
+        "count" => MessagesCall::CountTokens,
+        _ => MessagesCall::Create,
+    };
+    let [request, answer] = sections(input);
+    let read: Read<'_> = &|body| MessagesRequest::peek(body, call).map(shared);
+    let facts = Facts {
+        patched: &["model", "max_tokens", "thinking"],
         ..Facts::default()
     };
     exercise(read, &facts, request, answer);

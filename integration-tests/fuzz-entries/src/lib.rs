@@ -46,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     target("event_stream", framing::event_stream),
     target("chat", dialects::chat),
     target("embeddings", dialects::embeddings),
+    target("anthropic", dialects::anthropic),
     target("errors", errors::errors),
     target("parameters", parameters::parameters),
     target("catalogue", catalogue::catalogue),
