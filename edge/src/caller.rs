@@ -43,10 +43,20 @@ fn in_query(uri: &Uri) -> Option<String> {
 pub(crate) fn query(uri: &Uri) -> String {
     let pairs = uri.query().unwrap_or("").split('&');
     let kept: Vec<&str> = pairs
-        .filter(|pair| !pair.is_empty() && !matches!(pair.split('=').next(), Some("key")))
+        .filter(|pair| !pair.is_empty() && !is_key(pair))
         .take(64)
         .collect();
     kept.join("&")
+}
+
+/// Whether a pair of the query is the key, however its name is coded.
+fn is_key(pair: &str) -> bool {
+    let one = format!("/?{pair}").parse::<Uri>();
+    let pairs = one.ok().and_then(|one| {
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&one).ok()?;
+        Some(pairs)
+    });
+    pairs.is_none_or(|pairs| pairs.iter().any(|(name, _)| name == "key"))
 }
 
 /// The declared type of the body.
@@ -149,6 +159,20 @@ mod tests {
             credential(&headers(&[("authorization", "Basic k1")]), &none),
             ""
         );
+    }
+
+    #[test]
+    fn the_key_stays_out_of_the_query_that_goes_on() {
+        for (query, left) in [
+            ("key=k1", ""),
+            ("alt=sse&key=k1&x=%5B", "alt=sse&x=%5B"),
+            ("k%65y=k1&alt=sse", "alt=sse"),
+            ("monkey=k2&&key", "monkey=k2"),
+            ("%ff=k1", "%ff=k1"),
+        ] {
+            let uri = format!("/v1/models?{query}").parse().unwrap();
+            assert_eq!(super::query(&uri), left, "{query}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use axum::{
     body::Body,
     http::{HeaderName, HeaderValue, Response, header},
 };
-use bytes::Bytes;
+use bytes::{BufMut as _, Bytes, BytesMut};
 use switchboard_common::{
     error::{Failure, ReasonExt as _},
     rate_limit::is_limit_header,
@@ -36,6 +36,7 @@ pub(crate) fn saying<'a>(failure: &'a Failure, request_id: &'a str) -> Saying<'a
         message: &failure.message,
         param: failure.param.as_deref(),
         request_id: Some(request_id),
+        retry_after: failure.retry_after,
     }
 }
 
@@ -76,15 +77,22 @@ pub(crate) fn respond(failure: &Failure, shape: Shape, request_id: &str) -> Resp
 pub(crate) struct Teller {
     dialect: Dialect,
     request_id: String,
+    /// The stream is a JSON array, not events.
+    array: bool,
+    /// Bytes of the answer went out.
+    begun: bool,
     /// Where the stream stands, in dialects whose failure has to say so.
     progress: StreamProgress,
 }
 
 impl Teller {
-    pub(crate) fn new(dialect: Dialect, request_id: &str) -> Self {
+    /// `array`: a stream goes out as the elements of a JSON array.
+    pub(crate) fn new(dialect: Dialect, request_id: &str, array: bool) -> Self {
         Self {
             dialect,
             request_id: request_id.to_owned(),
+            array,
+            begun: false,
             progress: StreamProgress::default(),
         }
     }
@@ -98,9 +106,28 @@ impl Teller {
         }
     }
 
-    /// A failure as the last event of a stream whose head went out.
+    /// Bytes of the answer went out, in whole events or elements.
+    pub(crate) const fn passed(&mut self) {
+        self.begun = true;
+    }
+
+    /// Whether a stream can say that it failed though it is none of events.
+    pub(crate) const fn array(&self) -> bool {
+        self.array
+    }
+
+    /// A failure as the last event, or element, of a stream whose head went out.
     pub(crate) fn event(&self, failure: &Failure) -> Bytes {
-        shape(self.dialect).event(&saying(failure, &self.request_id))
+        let saying = saying(failure, &self.request_id);
+        if !self.array {
+            return shape(self.dialect).event(&saying);
+        }
+        let body = shape(self.dialect).body(&saying);
+        let mut out = BytesMut::with_capacity(body.len() + 4);
+        out.put_slice(if self.begun { b",\n" } else { b"[" });
+        out.put_slice(&body);
+        out.put_slice(b"\n]");
+        out.freeze()
     }
 }
 
@@ -109,6 +136,21 @@ mod tests {
     use switchboard_common::error::Reason;
 
     use super::*;
+
+    #[test]
+    fn an_array_that_breaks_ends_with_the_error_and_stays_json() {
+        let failure = Failure::new(Reason::UpstreamFailed, "gone");
+        let mut teller = Teller::new(Dialect::GeminiGenerate, "r", true);
+        let json = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).unwrap();
+        let whole = json(&teller.event(&failure));
+        assert_eq!(whole[0]["error"]["status"], "UNAVAILABLE");
+        teller.passed();
+        let broken = [b"[{\"a\":1}".as_slice(), &teller.event(&failure)].concat();
+        let broken = json(&broken);
+        assert_eq!(broken[0]["a"], 1);
+        assert_eq!(broken[1]["error"]["message"], "gone");
+        assert_eq!(broken[2], serde_json::Value::Null);
+    }
 
     #[test]
     fn a_failure_brings_the_callers_limits_along_and_no_other_header() {

@@ -24,7 +24,12 @@ pub(crate) fn respond(begun: Begun, mut teller: Teller, in_flight: InFlight) -> 
     if let Some(progress) = first.progress {
         teller.advance(progress);
     }
+    if !first.frame.is_empty() {
+        teller.passed();
+    }
     let head = first.head.unwrap_or_default();
+    // What failed before it began is a document, also where a stream was asked for.
+    let tells = head.event_stream || (teller.array() && !first.end);
     // A stream has no length, however short it is: clients and proxies read it as one only then.
     let body = if first.end && !head.event_stream {
         Body::from(first.frame)
@@ -32,7 +37,7 @@ pub(crate) fn respond(begun: Begun, mut teller: Teller, in_flight: InFlight) -> 
         Body::new(Relayed {
             first: Some(first.frame).filter(|frame| !frame.is_empty()),
             rest,
-            event_stream: head.event_stream,
+            tells,
             ended: first.end,
             teller,
             _in_flight: in_flight,
@@ -67,7 +72,8 @@ fn write_head(head: &ResponseHead, response: &mut Response<Body>) {
 struct Relayed {
     first: Option<Bytes>,
     rest: Streaming<RelayResponse>,
-    event_stream: bool,
+    /// A failure can be told inside of it.
+    tells: bool,
     ended: bool,
     teller: Teller,
     _in_flight: InFlight,
@@ -97,6 +103,7 @@ impl http_body::Body for Relayed {
                         this.teller.advance(progress);
                     }
                     if !message.frame.is_empty() {
+                        this.teller.passed();
                         return Poll::Ready(Some(Ok(Frame::data(message.frame))));
                     }
                     if this.ended {
@@ -112,7 +119,7 @@ impl http_body::Body for Relayed {
                 ),
             };
             this.ended = true;
-            return Poll::Ready(Some(if this.event_stream {
+            return Poll::Ready(Some(if this.tells {
                 Ok(Frame::data(this.teller.event(&failure)))
             } else {
                 // The status went out: only a broken connection can say that the body is not whole.

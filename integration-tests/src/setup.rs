@@ -176,11 +176,16 @@ impl Setup {
             } else {
                 ", dialects: [openai.chat, openai.embeddings]"
             };
+            let provider = if account.more.contains("provider:") {
+                ""
+            } else {
+                ", provider: openai_compatible"
+            };
             line(
                 &mut text,
                 "  ",
                 &format!(
-                    "name: {name}, provider: openai_compatible, base_url: \"{url}\", allow_private_address: true, credential: \"file:{secret}\"{dialects}"
+                    "name: {name}{provider}, base_url: \"{url}\", allow_private_address: true, credential: \"file:{secret}\"{dialects}"
                 ),
                 &account.more,
             );

@@ -1,6 +1,7 @@
 //! The public routes. One file a vendor's dialects; nothing here reads a body.
 
 mod anthropic;
+mod gemini;
 mod openai;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -8,7 +9,7 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{
     Router,
     body::Body,
-    extract::{ConnectInfo, Request, State},
+    extract::{ConnectInfo, Path, Request, State, rejection::PathRejection},
     http::{HeaderValue, Response, header},
     routing::any,
 };
@@ -19,7 +20,7 @@ use switchboard_common::{
     grpc::continue_trace,
     ids::RequestId,
 };
-use switchboard_dialects::{error::Shape, headers::passes_to_upstream};
+use switchboard_dialects::{error::Shape, gemini::asks_for_events, headers::passes_to_upstream};
 use switchboard_proto::{
     common::v1::{self as proto, Dialect},
     inference::v1::{Header, RelayHead},
@@ -63,6 +64,7 @@ pub(crate) struct Endpoint {
 pub(crate) fn router(edge: Edge) -> Router {
     openai::routes()
         .merge(anthropic::routes())
+        .merge(gemini::routes())
         .route("/{service}/{method}", any(admin::pass))
         .fallback(unknown)
         .with_state(edge)
@@ -173,12 +175,13 @@ async fn relay(
         content_type: caller::content_type(&parts.headers),
         query: caller::query(&parts.uri),
     };
+    let array = endpoint.what == proto::Endpoint::Stream && !asks_for_events(&head.query);
     let begun = edge.forwarders.relay(head, body).await?;
-    let teller = error::Teller::new(endpoint.dialect, id);
+    let teller = error::Teller::new(endpoint.dialect, id, array);
     Ok(response::respond(begun, teller, in_flight))
 }
 
-/// A path that is none of ours.
+/// A path that is none of ours. It may be meant for any vendor's dialect; only Gemini's has a version of its own.
 pub(crate) async fn unknown(State(edge): State<Edge>, request: Request) -> Response<Body> {
     let failure = Failure::new(
         Reason::NotFound,
@@ -188,7 +191,12 @@ pub(crate) async fn unknown(State(edge): State<Edge>, request: Request) -> Respo
             printable(request.uri().path())
         ),
     );
-    refuse(&edge, &failure, Shape::OpenAi)
+    let shape = if request.uri().path().starts_with(gemini::VERSION) {
+        Shape::Gemini
+    } else {
+        Shape::OpenAi
+    };
+    refuse(&edge, &failure, shape)
 }
 
 /// A path of ours with another method.
@@ -211,6 +219,18 @@ pub(crate) fn refuse(edge: &Edge, failure: &Failure, shape: Shape) -> Response<B
     name(&mut response, &id, shape);
     edge.observed.answered("other", response.status().as_u16());
     response
+}
+
+/// The name in a path. Percent-coding can hold bytes that are no text, and names are text.
+pub(crate) fn named(path: Result<Path<String>, PathRejection>) -> Result<String, Failure> {
+    match path {
+        Ok(Path(name)) => Ok(name.trim_end_matches('/').to_owned()),
+        Err(_) => Err(Failure::new(
+            Reason::InvalidRequest,
+            "the model's name in the path is not valid UTF-8 once its percent-coding is undone",
+        )
+        .param("model")),
+    }
 }
 
 /// A stranger's path, short enough for a message. Percent-coding keeps it printable.

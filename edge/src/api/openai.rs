@@ -3,14 +3,13 @@
 use axum::{
     Router,
     extract::{Path, Request, State, rejection::PathRejection},
-    http::Method,
+    http::{HeaderMap, Method},
     routing::any,
 };
-use switchboard_common::error::{Failure, Reason};
 use switchboard_dialects::error::Shape;
 use switchboard_proto::common::v1::{self as proto, Dialect};
 
-use super::{Edge, Endpoint, anthropic, refuse, serve, spellings, wrong_method};
+use super::{Edge, Endpoint, anthropic, gemini, named, refuse, serve, spellings, wrong_method};
 use crate::error;
 
 const CHAT: Endpoint = Endpoint {
@@ -60,7 +59,7 @@ pub(super) fn routes() -> Router<Edge> {
         router = router.route(
             &path,
             any(|State(edge): State<Edge>, request: Request| async move {
-                let endpoint = anthropic::models(MODELS, request.headers());
+                let endpoint = of_vendor(MODELS, request.headers());
                 if request.method() == Method::GET {
                     serve(edge, endpoint, String::new(), request).await
                 } else {
@@ -69,7 +68,7 @@ pub(super) fn routes() -> Router<Edge> {
             }),
         );
     }
-    // Model names may hold slashes.
+    // Model names may hold slashes. Gemini's paths lie here too.
     for path in ["/v1/models/{*model}", "/models/{*model}"] {
         router = router.route(
             path,
@@ -77,24 +76,28 @@ pub(super) fn routes() -> Router<Edge> {
                 |State(edge): State<Edge>,
                  model: Result<Path<String>, PathRejection>,
                  request: Request| async move {
-                    let endpoint = anthropic::models(MODEL, request.headers());
-                    if request.method() != Method::GET {
-                        return wrong_method(&edge, "GET", error::shape(endpoint.dialect));
-                    }
-                    // Percent-coding can hold bytes that are no text, and names are text.
-                    let Ok(Path(model)) = model else {
-                        let failure = Failure::new(
-                            Reason::InvalidRequest,
-                            "the model's name in the path is not valid UTF-8 once its percent-coding is undone",
-                        );
-                        let shape = error::shape(endpoint.dialect);
-                        return refuse(&edge, &failure.param("model"), shape);
+                    let endpoint = of_vendor(MODEL, request.headers());
+                    let shape = error::shape(endpoint.dialect);
+                    let model = match named(model) {
+                        Ok(model) => model,
+                        Err(failure) => return refuse(&edge, &failure, shape),
                     };
-                    let model = model.trim_end_matches('/').to_owned();
-                    serve(edge, endpoint, model, request).await
+                    match *request.method() {
+                        Method::GET => serve(edge, endpoint, model, request).await,
+                        // Only Gemini has calls on a model.
+                        Method::POST if model.contains(':') => {
+                            gemini::call(edge, &model, request).await
+                        }
+                        _ => wrong_method(&edge, "GET", shape),
+                    }
                 },
             ),
         );
     }
     router
+}
+
+/// The vendor's own form of an endpoint that several vendors' clients share.
+fn of_vendor(endpoint: Endpoint, headers: &HeaderMap) -> Endpoint {
+    anthropic::models(gemini::models(endpoint, headers), headers)
 }

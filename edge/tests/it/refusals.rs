@@ -35,6 +35,47 @@ async fn a_path_that_is_no_text_is_refused_like_any_other() {
     }
 }
 
+#[tokio::test]
+async fn geminis_paths_are_refused_in_geminis_form() {
+    let rig = Rig::start(Config::default()).await;
+    for (line, code, status) in [
+        ("POST /v1beta/models/m:generateContent", 503, "UNAVAILABLE"),
+        ("POST /v1/models/a%2Fb:c%3AcountTokens", 503, "UNAVAILABLE"),
+        (
+            "POST /models/m:streamGenerateContent?alt=sse",
+            503,
+            "UNAVAILABLE",
+        ),
+        ("GET /v1beta/models", 503, "UNAVAILABLE"),
+        ("GET /v1beta/models/a/b:c", 503, "UNAVAILABLE"),
+        ("POST /v1beta/models/m:forgetContent", 404, "NOT_FOUND"),
+        ("POST /v1/models/:generateContent", 404, "NOT_FOUND"),
+        ("POST /v1beta/models/m", 404, "NOT_FOUND"),
+        (
+            "POST /v1beta/models/%ff:generateContent",
+            400,
+            "INVALID_ARGUMENT",
+        ),
+        ("GET /v1beta/nothing", 404, "NOT_FOUND"),
+        ("DELETE /v1beta/models/m", 405, "INVALID_ARGUMENT"),
+        ("POST /v1beta/models", 405, "INVALID_ARGUMENT"),
+    ] {
+        let answer = rig.send(&request(line, "content-length: 0\r\n")).await;
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(body["error"]["code"], code, "{line}: {body}");
+        assert_eq!(body["error"]["status"], status, "{line}");
+        assert_eq!(answer.status(), code.to_string(), "{line}");
+    }
+    let by_header = "x-goog-api-key: k\r\ncontent-length: 0\r\n";
+    for path in ["/v1/models", "/models/", "/v1/models/m"] {
+        let answer = rig.send(&request(&format!("GET {path}"), by_header)).await;
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(body["error"]["status"], "UNAVAILABLE", "{path}");
+        let answer = rig.send(&request(&format!("GET {path}"), "")).await;
+        assert_eq!(answer.code(), "unavailable", "{path}");
+    }
+}
+
 /// Bytes that are left unread reset the connection, and the reset takes the refusal with it.
 #[tokio::test]
 async fn a_caller_that_sends_everything_first_still_sees_the_refusal() {

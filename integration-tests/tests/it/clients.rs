@@ -1,6 +1,6 @@
-//! The official Python client, unchanged, against a whole Switchboard (ERR-2).
+//! The official Python clients, unchanged, against a whole Switchboard (ERR-2).
 //!
-//! It has its own scripted upstream, `clients/fake_upstream.py`, whose directives stand in the prompts.
+//! They have their own scripted upstream, `clients/fake_upstream.py`, whose directives stand in the prompts.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -86,7 +86,7 @@ async fn upstream(python: &Path) -> (Child, std::net::SocketAddr) {
     panic!("the clients' upstream does not start");
 }
 
-async fn accept(builder: Builder) {
+async fn accept(builder: Builder, script: &str, skip: &str) {
     let python = python().await;
     let (_upstream, address) = upstream(python).await;
     let price = "price: {input: 1.00, output: 2.00}";
@@ -101,18 +101,27 @@ async fn accept(builder: Builder) {
             "fake-embed",
             &format!("accepts: [openai.embeddings], {price}, targets: [{{account: fake}}]"),
         )
+        .account_at(
+            "google",
+            address,
+            "provider: gemini, dialects: [gemini.generate], cooldown: {max: 0s}, breaker: off",
+        )
+        .model(
+            "fake-gemini",
+            &format!("accepts: [gemini.generate], {price}, targets: [{{account: google}}]"),
+        )
         .tenant("acme", "hold: estimate")
         .key("k", "");
     let builder = builder.settings(|settings| settings.forwarder.retries_in_hand = 10_000);
     let stack = builder.setup(setup).start().await;
     let output = Command::new(python)
-        .arg(here().join("accept_openai.py"))
+        .arg(here().join(script))
         .env("BASE_URL", format!("http://{}/v1", stack.edges()[0]))
         .env("API_KEY", secret_of("k"))
         .env("BAD_API_KEY", "sk-nobody-has-this-key-at-all-000000000000")
         .env("UPSTREAM_LOG", format!("http://{address}"))
         .env("GATEWAY", "1")
-        .env("SKIP", SKIP)
+        .env("SKIP", skip)
         .env("PYTHONUNBUFFERED", "1")
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .kill_on_drop(true)
@@ -137,10 +146,20 @@ async fn accept(builder: Builder) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_official_python_client_is_served_by_one_process() {
-    Box::pin(accept(Stack::in_process())).await;
+    Box::pin(accept(Stack::in_process(), "accept_openai.py", SKIP)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_official_python_client_is_served_by_a_split_system() {
-    Box::pin(accept(Stack::split())).await;
+    Box::pin(accept(Stack::split(), "accept_openai.py", SKIP)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn googles_python_client_is_served_by_one_process() {
+    Box::pin(accept(Stack::in_process(), "accept_gemini.py", "")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn googles_python_client_is_served_by_a_split_system() {
+    Box::pin(accept(Stack::split(), "accept_gemini.py", "")).await;
 }

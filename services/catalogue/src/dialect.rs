@@ -32,6 +32,10 @@ pub enum Operation {
     Speech,
     /// Audio to text.
     Transcription,
+    /// One text's vector, where that has an address of its own (Gemini).
+    Embed,
+    /// Many texts' vectors, there.
+    EmbedBatch,
 }
 
 impl Operation {
@@ -42,6 +46,8 @@ impl Operation {
         Self::CountTokens,
         Self::Speech,
         Self::Transcription,
+        Self::Embed,
+        Self::EmbedBatch,
     ];
 }
 

@@ -56,10 +56,15 @@ const fn not(
 }
 
 /// The dialects that this version serves.
-pub(crate) const SERVED: &[&str] = &["openai.chat", "openai.embeddings", "anthropic.messages"];
+pub(crate) const SERVED: &[&str] = &[
+    "openai.chat",
+    "openai.embeddings",
+    "anthropic.messages",
+    "gemini.generate",
+];
 /// What to say of the others.
 pub(crate) const NOT_SERVED: &str =
-    "only openai.chat, openai.embeddings and anthropic.messages are served";
+    "only openai.chat, openai.embeddings, anthropic.messages and gemini.generate are served";
 const NOT_COUNTED: &str = "only hour, day and month are counted";
 
 #[rustfmt::skip]

@@ -155,6 +155,12 @@ impl Account {
             (Dialect::GeminiGenerate, Operation::CountTokens) => {
                 ("/v1beta", "/models/{model}:countTokens")
             }
+            (Dialect::GeminiGenerate, Operation::Embed) => {
+                ("/v1beta", "/models/{model}:embedContent")
+            }
+            (Dialect::GeminiGenerate, Operation::EmbedBatch) => {
+                ("/v1beta", "/models/{model}:batchEmbedContents")
+            }
             _ => return None,
         };
         Some(base.call(version, path))

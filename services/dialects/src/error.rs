@@ -186,6 +186,7 @@ impl Rendered {
             message: &self.message,
             param: self.param.as_deref(),
             request_id: Some(request_id),
+            retry_after: None,
         })
     }
 }

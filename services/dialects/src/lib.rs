@@ -4,7 +4,7 @@
 //! change is passed on as the bytes that came (SPEC FWD-1): requests and answers are never re-serialised, only patched
 //! at byte ranges that [`json`] finds in one validating pass.
 //!
-//! A dialect is a folder ([`chat`], [`embeddings`]) with its request, its answer and its stream, behind
+//! A dialect is a folder ([`chat`], [`embeddings`], [`gemini`]) with its request, its answer and its stream, behind
 //! [`DialectRequest`] and [`AnswerStream`]; what they share ([`sse`], [`json`], [`usage`], [`error`], [`headers`], the carrier) lies
 //! beside them and knows none of them.
 //!
@@ -16,6 +16,7 @@ pub mod chat;
 mod dialect;
 pub mod embeddings;
 pub mod error;
+pub mod gemini;
 pub mod headers;
 pub mod json;
 pub mod parameters;

@@ -5,6 +5,7 @@
 //! verbatim beside it ([`UsageReport::raw`]).
 
 mod anthropic;
+mod gemini;
 #[cfg(test)]
 mod tests;
 
@@ -132,12 +133,24 @@ impl UsageReport {
     /// tells nothing.
     #[must_use]
     pub fn from_openai(text: &str, value: Value) -> Option<Self> {
+        Self::read(text, value, Usage::from_openai)
+    }
+
+    /// The same of a `usageMetadata` of Gemini's dialect.
+    #[must_use]
+    pub fn from_gemini(text: &str, value: Value) -> Option<Self> {
+        Self::read(text, value, Usage::from_gemini)
+    }
+
+    fn read(
+        text: &str,
+        value: Value,
+        read: fn(&str, Value) -> Result<Usage, JsonError>,
+    ) -> Option<Self> {
         if value.kind != Kind::Object {
             return None;
         }
-        let usage = Usage::from_openai(text, value)
-            .ok()
-            .filter(|usage| !usage.is_empty())?;
+        let usage = read(text, value).ok().filter(|usage| !usage.is_empty())?;
         let raw = value.span.of(text);
         let raw = if raw.len() <= MAX_RAW {
             Bytes::copy_from_slice(raw.as_bytes())

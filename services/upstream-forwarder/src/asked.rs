@@ -9,6 +9,7 @@ use switchboard_dialects::{
     chat::ChatRequest,
     embeddings::EmbeddingsRequest,
     error::Shape,
+    gemini::{self, GeminiRequest},
 };
 use switchboard_proto::common::v1::{Dialect, Endpoint};
 
@@ -42,6 +43,10 @@ pub(crate) fn read(asking: &Asking<'_>, body: &[u8]) -> Result<Arc<dyn DialectRe
             };
             MessagesRequest::peek(body, call).map(|asked| Arc::new(asked) as _)
         }
+        Dialect::GeminiGenerate => {
+            let call = gemini_call(asking.endpoint, asking.query);
+            GeminiRequest::peek(call, asking.resource, body).map(|asked| Arc::new(asked) as _)
+        }
         _ => {
             let text = "this endpoint is not served here";
             return Err(Failure::new(Reason::InvalidRequest, text));
@@ -54,6 +59,18 @@ pub(crate) fn read(asking: &Asking<'_>, body: &[u8]) -> Result<Arc<dyn DialectRe
             None => failure,
         }
     })
+}
+
+/// What a path of Gemini's asks for.
+fn gemini_call(endpoint: Endpoint, query: &str) -> gemini::Call {
+    match endpoint {
+        Endpoint::Stream if gemini::asks_for_events(query) => gemini::Call::StreamEvents,
+        Endpoint::Stream => gemini::Call::StreamArray,
+        Endpoint::CountTokens => gemini::Call::CountTokens,
+        Endpoint::Embed => gemini::Call::Embed,
+        Endpoint::EmbedBatch => gemini::Call::EmbedBatch,
+        _ => gemini::Call::Generate,
+    }
 }
 
 /// The form of errors in a dialect.

@@ -1,6 +1,6 @@
 //! From what an upstream said to a class.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -21,6 +21,9 @@ const QUOTA: &[&str] = &[
     "insufficient_credits",
     "payment_required",
 ];
+
+/// Google's reasons that say that the account's key was refused, whatever the status.
+const KEYS: &[&str] = &["API_KEY_INVALID", "API_KEY_EXPIRED"];
 
 /// Codes and types that say that the content was refused by policy, whatever the status.
 const POLICY: &[&str] = &[
@@ -110,6 +113,8 @@ struct Said {
     typed: bool,
     /// It has a `status` in words.
     worded: bool,
+    /// When to come back, where the body says it (Google).
+    retry_after: Option<Duration>,
 }
 
 impl UpstreamError {
@@ -118,7 +123,7 @@ impl UpstreamError {
     pub fn from_http(status: u16, headers: &HeaderMap, body: &Bytes, now: SystemTime) -> Self {
         let said = Said::from_body(body).unwrap_or_default();
         let mut error = said.classified(Some(status));
-        error.retry_after = delay::retry_after(headers, now);
+        error.retry_after = delay::retry_after(headers, now).or(error.retry_after);
         error.should_retry = match headers
             .get("x-should-retry")
             .map(http::HeaderValue::as_bytes)
@@ -201,8 +206,13 @@ impl Said {
         cursor.end().ok()?;
         let mut said = Self::default();
         let mut nested = false;
-        if whole.kind == Kind::Object {
-            let mut members = Cursor::at_value(text, whole);
+        let mut members = Cursor::at_value(text, whole);
+        // Google wraps an error before a stream that is an array in one
+        let wrapped = whole.kind == Kind::Array
+            && members.enter_array().is_ok()
+            && members.next_item(&mut true).unwrap_or(false)
+            && members.kind() == Ok(Kind::Object);
+        if whole.kind == Kind::Object || wrapped {
             members.enter_object().ok()?;
             let mut first = true;
             while let Some(key) = members.next_key(&mut first).ok()? {
@@ -256,6 +266,7 @@ impl Said {
                     self.worded |= value.kind == Kind::String;
                     self.kind = self.kind.take().or_else(word);
                 }
+                "details" if value.kind == Kind::Array => self.read_details(text, value)?,
                 // Azure nests the policy's own code
                 "innererror" | "metadata" if value.kind == Kind::Object => {
                     let mut inner = Self::default();
@@ -269,6 +280,34 @@ impl Said {
                     }
                 }
                 _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Google's `details`: a delay (`RetryInfo`), and a reason that says more than the status does (`ErrorInfo`): a key that
+    /// is none comes as 400 INVALID_ARGUMENT.
+    fn read_details(&mut self, text: &str, details: Value) -> Result<(), JsonError> {
+        let mut cursor = Cursor::at_value(text, details);
+        cursor.enter_array()?;
+        let mut first = true;
+        while cursor.next_item(&mut first)? {
+            if cursor.kind()? != Kind::Object {
+                cursor.skip()?;
+                continue;
+            }
+            cursor.enter_object()?;
+            let mut first = true;
+            while let Some(key) = cursor.next_key(&mut first)? {
+                let value = cursor.skip()?;
+                let Some(word) = value.text().map(|word| word.decode(text)) else {
+                    continue;
+                };
+                match &*key.decode(text) {
+                    "retryDelay" => self.retry_after = delay::go_duration(&word),
+                    "reason" if KEYS.contains(&&*word) => self.code = Some(word.into_owned()),
+                    _ => {}
+                }
             }
         }
         Ok(())
@@ -330,7 +369,7 @@ impl Said {
             kind: self.kind,
             message: self.message,
             param: self.param,
-            retry_after: None,
+            retry_after: self.retry_after,
             should_retry: None,
         }
     }
@@ -346,6 +385,9 @@ impl Said {
     }
 
     fn class(&self, status: Option<u16>) -> Class {
+        if status == Some(400) && self.says(KEYS) {
+            return Class::Unauthorized;
+        }
         let request = matches!(status, Some(400 | 413 | 422) | None);
         if request && self.too_long() {
             return Class::ContextLength;

@@ -51,7 +51,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
 }
 
 /// A duration in Go's notation (`6ms`, `1s`, `6m0s`, `1h2m3.5s`); a plain number is seconds (Azure).
-fn go_duration(text: &str) -> Option<Duration> {
+pub(super) fn go_duration(text: &str) -> Option<Duration> {
     if let Ok(number) = text.parse::<f64>() {
         return seconds(number);
     }

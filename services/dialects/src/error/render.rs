@@ -1,5 +1,7 @@
 //! Errors in the vendors' forms (PROTOCOLS §1.2, §3.3, §7.2, §8).
 
+use std::time::Duration;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 
@@ -119,30 +121,49 @@ struct GeminiError<'a> {
     code: u16,
     message: &'a str,
     status: &'static str,
-    details: [GeminiInfo<'a>; 1],
+    details: Vec<GeminiDetail<'a>>,
 }
 
 #[derive(Serialize)]
-struct GeminiInfo<'a> {
-    #[serde(rename = "@type")]
-    kind: &'static str,
-    reason: &'a str,
-    domain: &'static str,
+#[serde(tag = "@type")]
+enum GeminiDetail<'a> {
+    #[serde(rename = "type.googleapis.com/google.rpc.ErrorInfo")]
+    Info {
+        reason: &'a str,
+        domain: &'static str,
+    },
+    #[serde(
+        rename = "type.googleapis.com/google.rpc.RetryInfo",
+        rename_all = "camelCase"
+    )]
+    Retry { retry_delay: String },
 }
 
 pub(super) fn gemini(saying: &Saying<'_>) -> Bytes {
+    let mut details = vec![GeminiDetail::Info {
+        reason: saying.code,
+        domain: "switchboard",
+    }];
+    // The dialect has no header for it.
+    details.extend(saying.retry_after.map(|after| GeminiDetail::Retry {
+        retry_delay: seconds(after),
+    }));
     json(&Gemini {
         error: GeminiError {
             code: saying.status,
             message: saying.message,
             status: google_status(saying.status),
-            details: [GeminiInfo {
-                kind: "type.googleapis.com/google.rpc.ErrorInfo",
-                reason: saying.code,
-                domain: "switchboard",
-            }],
+            details,
         },
     })
+}
+
+/// A `google.protobuf.Duration` in JSON: `46s`, `1.500s`.
+fn seconds(after: Duration) -> String {
+    match after.subsec_millis() {
+        0 => format!("{}s", after.as_secs()),
+        millis => format!("{}.{millis:03}s", after.as_secs()),
+    }
 }
 
 fn json(value: &impl Serialize) -> Bytes {

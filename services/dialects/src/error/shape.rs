@@ -1,5 +1,7 @@
 //! In which vendor's form an error is said.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::render;
@@ -29,6 +31,8 @@ pub struct Saying<'a> {
     pub param: Option<&'a str>,
     /// The request's id, where it is at hand.
     pub request_id: Option<&'a str>,
+    /// When trying again may help: Gemini's form says it in the body.
+    pub retry_after: Option<Duration>,
 }
 
 impl Shape {

@@ -283,6 +283,7 @@ fn our_own_errors_have_the_form_of_the_callers_vendor() {
         message: "slow \"down\"\n",
         param: Some("model"),
         request_id: Some("r"),
+        retry_after: None,
     };
     assert_eq!(
         &*Shape::OpenAi.body(&said),
@@ -302,6 +303,7 @@ fn our_own_errors_have_the_form_of_the_callers_vendor() {
         message: "gone",
         param: None,
         request_id: None,
+        retry_after: None,
     };
     assert_eq!(
         &*Shape::OpenAi.event(&gone),
@@ -311,6 +313,37 @@ fn our_own_errors_have_the_form_of_the_callers_vendor() {
         &*Shape::Anthropic.event(&gone),
         b"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"gone\",\"details\":{\"error_code\":\"upstream_failed\"}}}\n\n"
     );
+}
+
+#[test]
+fn geminis_form_says_when_to_come_again() {
+    let mut said = Saying {
+        code: "queue_full",
+        status: 429,
+        message: "full",
+        param: None,
+        request_id: None,
+        retry_after: Some(Duration::from_secs(46)),
+    };
+    let delay = |said: &Saying<'_>| {
+        let body: serde_json::Value = serde_json::from_slice(&Shape::Gemini.body(said)).unwrap();
+        body["error"]["details"][1].clone()
+    };
+    let info = |delay: &str| serde_json::json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay});
+    assert_eq!(delay(&said), info("46s"));
+    said.retry_after = Some(Duration::from_millis(1_500));
+    assert_eq!(delay(&said), info("1.500s"));
+}
+
+#[test]
+fn googles_details_are_understood() {
+    let body = r#"[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED","details":[1,{"@type":"x"},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"46.5s"}]}}]"#;
+    let limited = http_with(429, &[], body);
+    assert_eq!(limited.class, Class::RateLimited);
+    assert_eq!(limited.retry_after, Some(Duration::from_millis(46_500)));
+    assert_eq!(limited.message.as_deref(), Some("slow"));
+    let body = r#"{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}"#;
+    assert_eq!(http_with(400, &[], body).class, Class::Unauthorized);
 }
 
 #[test]

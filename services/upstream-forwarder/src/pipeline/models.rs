@@ -6,6 +6,7 @@ use switchboard_common::error::Failure;
 use switchboard_proto::{
     common::v1::{Dialect, Endpoint},
     inference::v1::ResponseHead,
+    scheduler::v1::PublicModel,
 };
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
@@ -57,15 +58,41 @@ struct AnthropicCard<'a> {
 
 /// Whether a call is about models instead of one.
 pub(super) fn asked_for(call: &Call) -> bool {
-    call.dialect == Dialect::OpenaiModels || call.endpoint == Endpoint::AnthropicModels
+    call.dialect == Dialect::OpenaiModels
+        || matches!(
+            call.endpoint,
+            Endpoint::AnthropicModels | Endpoint::GeminiModels
+        )
 }
 
-/// The body for `GET /v1/models` and `GET /v1/models/{id}`.
+#[derive(Serialize)]
+struct GeminiList<'a> {
+    models: Vec<GeminiCard<'a>>,
+}
+
+/// Gemini's model resource (PROTOCOLS §8).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GeminiCard<'a> {
+    name: String,
+    version: &'static str,
+    display_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_token_limit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_token_limit: Option<u64>,
+    supported_generation_methods: &'static [&'static str],
+}
+
+/// The body for `GET /v1/models` and `GET /v1/models/{id}`, in the form that the caller's vendor has.
 pub(super) fn list(
     call: &Call,
     who: &admission::Caller,
     catalogue: &Catalogue,
 ) -> Result<Bytes, Failure> {
+    if call.endpoint == Endpoint::GeminiModels {
+        return list_gemini(call, who, catalogue);
+    }
     let anthropic = call.endpoint == Endpoint::AnthropicModels;
     if !call.resource.is_empty() {
         let (id, dialect) = (call.resource.as_str(), Dialect::OpenaiModels);
@@ -91,6 +118,40 @@ pub(super) fn list(
             data: models.map(|(id, at)| card(id, at)).collect(),
         })
     })
+}
+
+fn list_gemini(
+    call: &Call,
+    who: &admission::Caller,
+    catalogue: &Catalogue,
+) -> Result<Bytes, Failure> {
+    Ok(if call.resource.is_empty() {
+        let listed = catalogue.list(&who.principal.group, &who.principal.models);
+        let models = listed.iter().map(|(name, model)| gemini_card(name, model));
+        json(&GeminiList {
+            models: models.collect(),
+        })
+    } else {
+        let found = who.model(catalogue, &call.resource, Dialect::OpenaiModels)?;
+        json(&gemini_card(&call.resource, &found.model))
+    })
+}
+
+fn gemini_card<'a>(id: &'a str, model: &PublicModel) -> GeminiCard<'a> {
+    let accepts = &model.accepts;
+    let served = accepts.is_empty() || accepts.contains(&(Dialect::GeminiGenerate as i32));
+    GeminiCard {
+        name: format!("models/{id}"),
+        version: "",
+        display_name: id,
+        input_token_limit: model.context_window,
+        output_token_limit: model.max_output,
+        supported_generation_methods: if served {
+            &["generateContent", "streamGenerateContent", "countTokens"]
+        } else {
+            &[]
+        },
+    }
 }
 
 /// Answers with it.

@@ -6,6 +6,7 @@ mod admission;
 mod answers;
 mod declared;
 mod failover;
+mod gemini;
 mod leaving;
 mod ledger;
 mod messages;

@@ -344,8 +344,9 @@ impl Rig {
             let released = state.released.iter().filter(|(r, _)| r == id).count();
             assert_eq!(released, 1, "releases of {id}");
             let settled = state.settled.iter().any(|s| s.request_id == *id);
+            let held = state.reserved.iter().any(|r| r.request_id == *id);
             assert!(
-                settled || state.voided.contains(id) || state.billing_down,
+                !held || settled || state.voided.contains(id) || state.billing_down,
                 "{id} holds money"
             );
         }

@@ -170,6 +170,8 @@ impl Call<'_> {
             Endpoint::CountTokens => Operation::CountTokens,
             Endpoint::Speech => Operation::Speech,
             Endpoint::Transcription => Operation::Transcription,
+            Endpoint::Embed => Operation::Embed,
+            Endpoint::EmbedBatch => Operation::EmbedBatch,
             _ if self.asked.stream => Operation::Stream,
             _ => Operation::Create,
         }
