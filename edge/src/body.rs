@@ -88,8 +88,8 @@ pub(crate) async fn read(
     let declared = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|length| length > config.body_limit) {
-        return Err(too_large(config.body_limit));
+    if let Some(length) = declared.filter(|length| *length > config.body_limit) {
+        return Err(too_large(config.body_limit, Some(length)));
     }
     let share = Share {
         budget: budget.clone(),
@@ -158,7 +158,7 @@ async fn plain(body: Body, config: &Config, mut share: Share) -> Result<Held, Fa
         };
         length += piece.len() as u64;
         if length > config.body_limit {
-            return Err(too_large(config.body_limit));
+            return Err(too_large(config.body_limit, None));
         }
         share.grow(piece.len() as u64, config.bodies_total)?;
         // One piece, which is the usual body, is passed on without a copy.
@@ -204,7 +204,7 @@ async fn coded(
         }
         decoded.fetch_add(read as u64, Ordering::Relaxed);
         if bytes.len() as u64 > config.body_limit {
-            return Err(too_large(config.body_limit));
+            return Err(too_large(config.body_limit, None));
         }
         share.grow(read as u64, config.bodies_total)?;
     }
@@ -255,10 +255,12 @@ fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Failure> {
     Ok(codings)
 }
 
-fn too_large(limit: u64) -> Failure {
+/// Names the limit and, where it was declared, the size.
+fn too_large(limit: u64, size: Option<u64>) -> Failure {
+    let size = size.map_or(String::new(), |size| format!(" of {size} bytes"));
     Failure::new(
         Reason::BodyTooLarge,
-        format!("the request's body is larger than {limit} bytes, the limit of this gateway"),
+        format!("the request's body{size} is larger than {limit} bytes, the limit of this gateway"),
     )
 }
 

@@ -325,11 +325,34 @@ impl Caller {
         path: &str,
         body: impl Into<reqwest::Body>,
     ) -> reqwest::Result<Answer> {
+        self.try_send_as(path, "application/json", body).await
+    }
+
+    async fn try_send_as(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: impl Into<reqwest::Body>,
+    ) -> reqwest::Result<Answer> {
         let request = self
             .request(http::Method::POST, path)
-            .header("content-type", "application/json")
+            .header("content-type", content_type)
             .body(body);
         answer(request).await
+    }
+
+    /// Sends bytes as a body of this type.
+    ///
+    /// # Panics
+    /// There is no answer.
+    pub async fn send_as(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: impl Into<reqwest::Body>,
+    ) -> Answer {
+        let sent = self.try_send_as(path, content_type, body).await;
+        sent.expect("an answer")
     }
 
     /// Sends bytes as a body.

@@ -12,18 +12,65 @@ use switchboard_proto::common::v1::{self as proto, Dialect};
 use super::{Edge, Endpoint, anthropic, gemini, named, refuse, serve, spellings, wrong_method};
 use crate::error;
 
-const CHAT: Endpoint = Endpoint {
-    route: "/v1/chat/completions",
-    dialect: Dialect::OpenaiChat,
-    what: proto::Endpoint::Unspecified,
-    has_body: true,
-};
-const EMBEDDINGS: Endpoint = Endpoint {
-    route: "/v1/embeddings",
-    dialect: Dialect::OpenaiEmbeddings,
-    what: proto::Endpoint::Unspecified,
-    has_body: true,
-};
+const CHAT: Endpoint = call(
+    "/v1/chat/completions",
+    Dialect::OpenaiChat,
+    proto::Endpoint::Unspecified,
+);
+const EMBEDDINGS: Endpoint = call(
+    "/v1/embeddings",
+    Dialect::OpenaiEmbeddings,
+    proto::Endpoint::Unspecified,
+);
+const COMPLETIONS: Endpoint = call(
+    "/v1/completions",
+    Dialect::OpenaiCompletions,
+    proto::Endpoint::Unspecified,
+);
+const IMAGES: Endpoint = call(
+    "/v1/images/generations",
+    Dialect::OpenaiImages,
+    proto::Endpoint::Unspecified,
+);
+const IMAGE_EDITS: Endpoint = call(
+    "/v1/images/edits",
+    Dialect::OpenaiImages,
+    proto::Endpoint::ImageEdit,
+);
+const SPEECH: Endpoint = call(
+    "/v1/audio/speech",
+    Dialect::OpenaiAudio,
+    proto::Endpoint::Speech,
+);
+const TRANSCRIPTIONS: Endpoint = call(
+    "/v1/audio/transcriptions",
+    Dialect::OpenaiAudio,
+    proto::Endpoint::Transcription,
+);
+const TRANSLATIONS: Endpoint = call(
+    "/v1/audio/translations",
+    Dialect::OpenaiAudio,
+    proto::Endpoint::Translation,
+);
+const MODERATIONS: Endpoint = call(
+    "/v1/moderations",
+    Dialect::OpenaiModerations,
+    proto::Endpoint::Unspecified,
+);
+const RERANK: Endpoint = call("/v1/rerank", Dialect::Rerank, proto::Endpoint::Unspecified);
+/// Calls that have a body and answer with what a model made.
+const CALLS: [Endpoint; 10] = [
+    CHAT,
+    EMBEDDINGS,
+    COMPLETIONS,
+    IMAGES,
+    IMAGE_EDITS,
+    SPEECH,
+    TRANSCRIPTIONS,
+    TRANSLATIONS,
+    MODERATIONS,
+    RERANK,
+];
 const MODELS: Endpoint = Endpoint {
     route: "/v1/models",
     dialect: Dialect::OpenaiModels,
@@ -37,9 +84,18 @@ const MODEL: Endpoint = Endpoint {
     has_body: false,
 };
 
+const fn call(route: &'static str, dialect: Dialect, what: proto::Endpoint) -> Endpoint {
+    Endpoint {
+        route,
+        dialect,
+        what,
+        has_body: true,
+    }
+}
+
 pub(super) fn routes() -> Router<Edge> {
     let mut router = Router::new();
-    for endpoint in [CHAT, EMBEDDINGS] {
+    for endpoint in CALLS {
         for path in spellings(endpoint.route) {
             router = router.route(
                 &path,

@@ -12,7 +12,10 @@ use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
 
 /// What is not served yet.
-const SKIP: &str = "tag:responses,tag:ws,tag:state,tag:background,tag:lanes,tag:images,tag:audio,tag:multipart,tag:moderations,tag:completions";
+const SKIP: &str = "tag:responses,tag:ws,tag:state,tag:background,tag:lanes";
+
+/// What the client's upstream speaks, as far as it is served.
+const DIALECTS: &str = "openai.chat, openai.embeddings, openai.completions, openai.images, openai.audio, openai.moderations";
 
 fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
@@ -67,7 +70,12 @@ async fn run(command: &mut Command) {
 async fn upstream(python: &Path) -> (Child, std::net::SocketAddr) {
     let mut child = Command::new(python)
         .arg(here().join("fake_upstream.py"))
-        .args(["--port", "0", "--models", "fake-chat,fake-embed"])
+        .args([
+            "--port",
+            "0",
+            "--models",
+            "fake-chat,fake-embed,fake-image,fake-audio,fake-moderation,fake-instruct",
+        ])
         .env("PYTHONUNBUFFERED", "1")
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdin(Stdio::null())
@@ -90,16 +98,16 @@ async fn accept(builder: Builder, script: &str, skip: &str) {
     let python = python().await;
     let (_upstream, address) = upstream(python).await;
     let price = "price: {input: 1.00, output: 2.00}";
-    let setup = Setup::new()
+    let mut setup = Setup::new()
         // The cases make the one account fail on purpose, again and again.
-        .account_at("fake", address, "cooldown: {max: 0s}, breaker: off")
+        .account_at(
+            "fake",
+            address,
+            &format!("cooldown: {{max: 0s}}, breaker: off, dialects: [{DIALECTS}]"),
+        )
         .model(
             "fake-chat",
             &format!("{price}, targets: [{{account: fake}}]"),
-        )
-        .model(
-            "fake-embed",
-            &format!("accepts: [openai.embeddings], {price}, targets: [{{account: fake}}]"),
         )
         .account_at(
             "google",
@@ -112,6 +120,16 @@ async fn accept(builder: Builder, script: &str, skip: &str) {
         )
         .tenant("acme", "hold: estimate")
         .key("k", "");
+    for (model, dialect) in [
+        ("fake-embed", "openai.embeddings"),
+        ("fake-image", "openai.images"),
+        ("fake-audio", "openai.audio"),
+        ("fake-moderation", "openai.moderations"),
+        ("fake-instruct", "openai.completions"),
+    ] {
+        let more = format!("accepts: [{dialect}], {price}, targets: [{{account: fake}}]");
+        setup = setup.model(model, &more);
+    }
     let builder = builder.settings(|settings| settings.forwarder.retries_in_hand = 10_000);
     let stack = builder.setup(setup).start().await;
     let output = Command::new(python)

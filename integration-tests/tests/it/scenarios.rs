@@ -36,4 +36,5 @@ mod s12_rates;
 mod s13_broken_streams;
 mod s14_unread;
 mod s15_ways;
+mod s17_endpoints;
 mod tracing;

@@ -123,7 +123,7 @@ impl Reservations {
         };
         let (nanos, tokens) = self.hold(&take, &purses, party).await?;
         let holds = |unit: Unit| purses.iter().any(|purse| purse.kind.unit() == unit);
-        let output_cap = if request.strict && !request.no_output {
+        let output_cap = if request.strict && !request.no_output && !request.uncapped {
             hold::output_cap(
                 &ask,
                 &size,
@@ -153,6 +153,9 @@ impl Reservations {
             choices: u64::from(request.choices.max(1)),
             strict: request.strict,
             no_output: request.no_output,
+            images: request.images,
+            audio_millis: request.audio_millis,
+            uncapped: request.uncapped,
             expected_output: self.expectations.lock().expected(&request.public_model),
         }
     }

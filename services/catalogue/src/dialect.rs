@@ -10,8 +10,8 @@ words! {
         OpenaiResponses = "openai.responses": "`POST /v1/responses`.",
         OpenaiEmbeddings = "openai.embeddings": "`POST /v1/embeddings`.",
         OpenaiCompletions = "openai.completions": "`POST /v1/completions`.",
-        OpenaiImages = "openai.images": "`POST /v1/images/generations`.",
-        OpenaiAudio = "openai.audio": "`POST /v1/audio/speech` and `/v1/audio/transcriptions`.",
+        OpenaiImages = "openai.images": "`POST /v1/images/generations` and `/v1/images/edits`.",
+        OpenaiAudio = "openai.audio": "`POST /v1/audio/speech`, `/v1/audio/transcriptions` and `/v1/audio/translations`.",
         OpenaiModerations = "openai.moderations": "`POST /v1/moderations`.",
         Rerank = "rerank": "`POST /v1/rerank`.",
         AnthropicMessages = "anthropic.messages": "`POST /v1/messages`.",
@@ -36,6 +36,10 @@ pub enum Operation {
     Embed,
     /// Many texts' vectors, there.
     EmbedBatch,
+    /// Audio to English text.
+    Translation,
+    /// Images to other images.
+    Edit,
 }
 
 impl Operation {
@@ -48,6 +52,8 @@ impl Operation {
         Self::Transcription,
         Self::Embed,
         Self::EmbedBatch,
+        Self::Translation,
+        Self::Edit,
     ];
 }
 

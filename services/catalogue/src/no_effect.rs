@@ -59,12 +59,16 @@ const fn not(
 pub(crate) const SERVED: &[&str] = &[
     "openai.chat",
     "openai.embeddings",
+    "openai.completions",
+    "openai.images",
+    "openai.audio",
+    "openai.moderations",
+    "rerank",
     "anthropic.messages",
     "gemini.generate",
 ];
 /// What to say of the others.
-pub(crate) const NOT_SERVED: &str =
-    "only openai.chat, openai.embeddings, anthropic.messages and gemini.generate are served";
+pub(crate) const NOT_SERVED: &str = "calls in this dialect are not served";
 const NOT_COUNTED: &str = "only hour, day and month are counted";
 
 #[rustfmt::skip]
@@ -90,12 +94,6 @@ const TABLE: &[NoEffect] = &[
     always("price_lists[].prices.NAME.from", "the sheet holds at once"),
     always("accounts[].costs.NAME.above", "the sheet holds whatever the length"),
     always("accounts[].costs.NAME.from", "the sheet holds at once"),
-    always("models[].price.per_image", "no dialect that counts images is served"),
-    always("models[].price.per_second", "no dialect that counts seconds is served"),
-    always("price_lists[].prices.NAME.per_image", "no dialect that counts images is served"),
-    always("price_lists[].prices.NAME.per_second", "no dialect that counts seconds is served"),
-    always("accounts[].costs.NAME.per_image", "no dialect that counts images is served"),
-    always("accounts[].costs.NAME.per_second", "no dialect that counts seconds is served"),
     not("groups[].class", &["standard"], "the group is served as standard"),
     always("groups[].share", "nothing is kept for the group"),
     is("groups[].billing", &["subscription"], "the group is billed by tokens"),

@@ -5,13 +5,16 @@ use crate::dialect::{Dialect, Operation};
 use crate::template;
 
 /// Paths that people copy together with the host; they say nothing about the base.
-const CALLS: [&str; 9] = [
+const CALLS: [&str; 12] = [
     "/chat/completions",
+    "/completions",
     "/responses",
     "/embeddings",
     "/images/generations",
+    "/images/edits",
     "/audio/speech",
     "/audio/transcriptions",
+    "/audio/translations",
     "/moderations",
     "/rerank",
     "/messages",
@@ -139,7 +142,9 @@ impl Account {
             (Dialect::OpenaiAudio, Operation::Create | Operation::Speech) => {
                 ("/v1", "/audio/speech")
             }
+            (Dialect::OpenaiImages, Operation::Edit) => ("/v1", "/images/edits"),
             (Dialect::OpenaiAudio, Operation::Transcription) => ("/v1", "/audio/transcriptions"),
+            (Dialect::OpenaiAudio, Operation::Translation) => ("/v1", "/audio/translations"),
             (Dialect::OpenaiModerations, Operation::Create) => ("/v1", "/moderations"),
             (Dialect::Rerank, Operation::Create) => ("/v1", "/rerank"),
             (Dialect::AnthropicMessages, Operation::Create) => ("/v1", "/messages"),

@@ -7,6 +7,7 @@ mod answer;
 mod asked;
 mod chunk;
 mod edits;
+mod fields;
 mod patch;
 mod pending;
 mod request;
@@ -14,6 +15,10 @@ mod stream;
 mod template;
 
 pub use answer::ChatAnswer;
+pub(crate) use chunk::Payload;
+pub use fields::Fields;
+pub(crate) use fields::{MOST_ANSWERS, answers};
 pub use patch::Patch;
 pub(crate) use patch::quote;
 pub use request::ChatRequest;
+pub(crate) use stream::{Asked, ChatStream};

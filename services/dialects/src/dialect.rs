@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::carry::{AnswerStream, StreamOptions};
 use crate::error::UpstreamError;
 use crate::parameters::Layout;
-use crate::sse::KEEP_ALIVE;
+use crate::sse::{Framing, KEEP_ALIVE};
 use crate::text::TextBuffer;
 use crate::usage::UsageReport;
 
@@ -97,6 +97,27 @@ pub trait DialectRequest: Debug + Send + Sync {
     /// How many answers are asked for at once.
     fn choices(&self) -> u32 {
         1
+    }
+
+    /// Whether the upstream can be told to stop at a number of output tokens ([`Change::output_cap`]).
+    fn can_be_capped(&self) -> bool {
+        true
+    }
+
+    /// How many images are asked for.
+    fn images(&self) -> u64 {
+        0
+    }
+
+    /// How long the audio is that is to be heard, as far as its bytes tell, milliseconds.
+    fn audio_millis(&self) -> u64 {
+        0
+    }
+
+    /// How an upstream's answer is to be read that goes out piece by piece, by its content type; `None` where that is for
+    /// the provider to say.
+    fn framing(&self, _content_type: Option<&str>) -> Option<Framing> {
+        None
     }
 
     /// Whether output tokens are generated at all.

@@ -11,19 +11,28 @@
 //! This crate does not choose accounts, does not count tokens, does not price anything and does not know SPEC ERR-1's
 //! closed code set: it takes and gives wire codes as strings.
 pub mod anthropic;
+pub mod audio;
 mod carry;
 pub mod chat;
+pub mod completions;
 mod dialect;
 pub mod embeddings;
 pub mod error;
 pub mod gemini;
 pub mod headers;
+pub mod images;
+mod inputs;
 pub mod json;
+pub mod moderations;
+mod multipart;
 pub mod parameters;
 mod request;
+pub mod rerank;
 pub mod sse;
 mod text;
+mod typed;
 pub mod usage;
+mod whole;
 
 pub use carry::{AnswerStream, Progress, RawStream, StreamOptions};
 pub use dialect::{Change, DialectRequest, Form, Needs, ReadOptions, WholeAnswer};

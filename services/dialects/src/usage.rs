@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 pub(crate) use self::anthropic::AnthropicUsage;
 use crate::json::{Cursor, JsonError, Kind, Text, Value, whole_number};
+use crate::whole::member;
 
 /// A usage object is kept verbatim up to this many bytes; a bigger one is dropped from the report.
 pub const MAX_RAW: usize = 16 * 1024;
@@ -43,6 +44,10 @@ pub struct Usage {
     pub input_image: Option<u64>,
     /// Output of which images.
     pub output_image: Option<u64>,
+    /// Images that were made.
+    pub images: Option<u64>,
+    /// The length of the audio that was heard, milliseconds.
+    pub audio_millis: Option<u64>,
 }
 
 /// Where a usage comes from.
@@ -103,11 +108,18 @@ impl Usage {
         while let Some(key) = cursor.next_key(&mut first)? {
             let kind = cursor.kind()?;
             match (&*key.decode(text), kind) {
-                ("prompt_tokens_details" | "input_tokens_details", Kind::Object) => {
+                (
+                    // the third name is that of transcriptions
+                    "prompt_tokens_details" | "input_tokens_details" | "input_token_details",
+                    Kind::Object,
+                ) => {
                     counts.details(&mut cursor, Counts::prompt_detail)?;
                 }
                 ("completion_tokens_details" | "output_tokens_details", Kind::Object) => {
                     counts.details(&mut cursor, Counts::completion_detail)?;
+                }
+                ("seconds", Kind::Number) => {
+                    counts.audio_millis = thousandths(cursor.skip()?.span.of(text));
                 }
                 (name, _) => {
                     let count = tokens(text, cursor.skip()?);
@@ -151,13 +163,44 @@ impl UsageReport {
             return None;
         }
         let usage = read(text, value).ok().filter(|usage| !usage.is_empty())?;
-        let raw = value.span.of(text);
+        Some(Self::new(usage, value.span.of(text)))
+    }
+
+    /// Reads the counts of an answer that has input alone (rerank): `total_tokens` where nothing says more. `all` is the
+    /// upstream's whole report.
+    pub(crate) fn from_input(text: &str, counts: Value, all: Value) -> Option<Self> {
+        let count = |name| member(text, counts, name).and_then(|value| tokens(text, value));
+        let input = count("input_tokens")
+            .or_else(|| count("prompt_tokens"))
+            .or_else(|| count("total_tokens"))?;
+        let usage = Usage {
+            input: Some(input),
+            ..Usage::default()
+        };
+        Some(Self::new(usage, all.span.of(text)))
+    }
+
+    /// Reads the length of the audio where that is all that is told, in seconds.
+    pub(crate) fn from_seconds(text: &str, seconds: Value) -> Option<Self> {
+        let raw = match seconds.text() {
+            Some(text) => text.span,
+            None => seconds.span,
+        };
+        let raw = raw.of(text);
+        let usage = Usage {
+            audio_millis: Some(thousandths(raw)?),
+            ..Usage::default()
+        };
+        Some(Self::new(usage, &format!(r#"{{"duration":{raw}}}"#)))
+    }
+
+    pub(crate) fn new(usage: Usage, raw: &str) -> Self {
         let raw = if raw.len() <= MAX_RAW {
             Bytes::copy_from_slice(raw.as_bytes())
         } else {
             Bytes::new()
         };
-        Some(Self { usage, raw })
+        Self { usage, raw }
     }
 }
 
@@ -174,6 +217,7 @@ struct Counts {
     output_audio: Option<u64>,
     input_image: Option<u64>,
     output_image: Option<u64>,
+    audio_millis: Option<u64>,
 }
 
 impl Counts {
@@ -241,6 +285,8 @@ impl Counts {
             output_audio: within(self.output_audio, output),
             input_image: within(self.input_image, self.prompt),
             output_image: within(self.output_image, output),
+            images: None,
+            audio_millis: self.audio_millis,
         }
     }
 }
@@ -250,6 +296,40 @@ fn tokens(text: &str, value: Value) -> Option<u64> {
         Kind::Number => whole_number(value.span.of(text)).filter(|&n| n <= MAX_TOKENS),
         _ => None,
     }
+}
+
+/// A decimal number's thousandths, rounded half to even: exact, so that money is. `None` for negative ones and anything
+/// that is too large to be a length.
+fn thousandths(number: &str) -> Option<u64> {
+    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (number, 0),
+    };
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{part}");
+    if digits.is_empty() || digits.len() > 300 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    // What stands before the decimal point once it is moved three places.
+    let places = i32::try_from(whole.len()).ok()?.checked_add(exponent)?;
+    let places = places.checked_add(3)?;
+    let kept = usize::try_from(places.max(0)).ok()?.min(400);
+    let head: String = digits
+        .chars()
+        .chain(std::iter::repeat('0'))
+        .take(kept)
+        .collect();
+    let head = head.trim_start_matches('0');
+    let number = match head {
+        "" => 0,
+        head if head.len() <= 15 => head.parse::<u64>().ok()?,
+        _ => return None,
+    };
+    let rest = digits.get(kept..).unwrap_or("");
+    let half = places >= 0 && rest.starts_with(['5', '6', '7', '8', '9']);
+    let exactly = rest.starts_with('5') && rest.bytes().skip(1).all(|b| b == b'0');
+    let up = half && (!exactly || number % 2 == 1);
+    Some(number + u64::from(up)).filter(|n| *n <= MAX_TOKENS)
 }
 
 /// The text of a key, for callers that compare it often.

@@ -6,10 +6,15 @@ use switchboard_common::error::{Failure, Reason};
 use switchboard_dialects::{
     DialectRequest, Needs, RequestError,
     anthropic::{MessagesCall, MessagesRequest},
+    audio::{SpeechRequest, TranscriptionRequest},
     chat::ChatRequest,
+    completions::CompletionsRequest,
     embeddings::EmbeddingsRequest,
     error::Shape,
     gemini::{self, GeminiRequest},
+    images::ImagesRequest,
+    moderations::ModerationsRequest,
+    rerank::RerankRequest,
 };
 use switchboard_proto::common::v1::{Dialect, Endpoint};
 
@@ -31,28 +36,40 @@ pub(crate) struct Asking<'a> {
 /// # Errors
 /// `invalid_request`, naming the field.
 pub(crate) fn read(asking: &Asking<'_>, body: &[u8]) -> Result<Arc<dyn DialectRequest>, Failure> {
-    let read: Result<Arc<dyn DialectRequest>, RequestError> = match asking.dialect {
-        Dialect::OpenaiChat => ChatRequest::peek(body).map(|asked| Arc::new(asked) as _),
-        Dialect::OpenaiEmbeddings => {
-            EmbeddingsRequest::peek(body).map(|asked| Arc::new(asked) as _)
+    let kind = asking.content_type;
+    let read = match asking.dialect {
+        Dialect::OpenaiChat => ChatRequest::peek(body).map(shared),
+        Dialect::OpenaiEmbeddings => EmbeddingsRequest::peek(body).map(shared),
+        Dialect::OpenaiCompletions => CompletionsRequest::peek(body).map(shared),
+        Dialect::OpenaiImages => {
+            let edits = asking.endpoint == Endpoint::ImageEdit;
+            ImagesRequest::peek(kind, body, edits).map(shared)
         }
         Dialect::AnthropicMessages => {
             let call = match asking.endpoint {
                 Endpoint::CountTokens => MessagesCall::CountTokens,
                 _ => MessagesCall::Create,
             };
-            MessagesRequest::peek(body, call).map(|asked| Arc::new(asked) as _)
+            MessagesRequest::peek(body, call).map(shared)
         }
         Dialect::GeminiGenerate => {
             let call = gemini_call(asking.endpoint, asking.query);
-            GeminiRequest::peek(call, asking.resource, body).map(|asked| Arc::new(asked) as _)
+            GeminiRequest::peek(call, asking.resource, body).map(shared)
         }
+        Dialect::OpenaiAudio => match asking.endpoint {
+            Endpoint::Transcription | Endpoint::Translation => {
+                TranscriptionRequest::peek(kind, body).map(shared)
+            }
+            _ => SpeechRequest::peek(body).map(shared),
+        },
+        Dialect::OpenaiModerations => ModerationsRequest::peek(body).map(shared),
+        Dialect::Rerank => RerankRequest::peek(body).map(shared),
         _ => {
             let text = "this endpoint is not served here";
             return Err(Failure::new(Reason::InvalidRequest, text));
         }
     };
-    read.map_err(|error| {
+    read.map_err(|error: RequestError| {
         let failure = Failure::new(Reason::InvalidRequest, error.to_string());
         match error.param() {
             Some(param) => failure.param(param),
@@ -71,6 +88,10 @@ fn gemini_call(endpoint: Endpoint, query: &str) -> gemini::Call {
         Endpoint::EmbedBatch => gemini::Call::EmbedBatch,
         _ => gemini::Call::Generate,
     }
+}
+
+fn shared(asked: impl DialectRequest + 'static) -> Arc<dyn DialectRequest> {
+    Arc::new(asked)
 }
 
 /// The form of errors in a dialect.

@@ -14,8 +14,8 @@ pub(crate) fn to_wire(reported: &Reported) -> Usage {
         reasoning_tokens: reported.reasoning,
         audio_input_tokens: reported.input_audio,
         audio_output_tokens: reported.output_audio,
-        images: None,
-        audio_millis: None,
+        images: reported.images,
+        audio_millis: reported.audio_millis,
     }
 }
 

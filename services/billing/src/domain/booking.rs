@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use switchboard_common::ids::RequestId;
 use switchboard_proto::{
     billing::v1::{Party, Settlement},
-    common::v1::Usage,
+    common::v1::{Usage, UsageSource},
     scheduler::v1::Rates,
 };
 
@@ -99,10 +99,11 @@ impl Valid {
 
     /// Prices it. `cost` gives the cost sheet of a version; an attempt without one costs nothing that we know of.
     pub(crate) fn price(
-        self,
+        mut self,
         price: Option<&Rates>,
         cost: impl Fn(u64) -> Option<Arc<Rates>>,
     ) -> Result<Priced, Box<Refused>> {
+        self.measure(price, &cost);
         match self.amounts(price, cost) {
             Ok(amounts) => Ok(Priced {
                 amounts,
@@ -112,6 +113,32 @@ impl Valid {
                 problem,
                 settlement: self.into_settlement(),
             })),
+        }
+    }
+
+    /// Where a sheet prices seconds and the upstream told none, the length that the request's own bytes tell holds: what is
+    /// priced is never free (BILL-2).
+    fn measure(&mut self, price: Option<&Rates>, cost: impl Fn(u64) -> Option<Arc<Rates>>) {
+        let told = self.settlement.audio_millis;
+        let measure = |usage: &mut Option<Usage>, source: &mut i32, rates: Option<&Rates>| {
+            if let (Some(usage), Some(rates)) = (usage, rates)
+                && told > 0
+                && rates.per_second.is_some()
+                && usage.audio_millis.is_none()
+            {
+                usage.audio_millis = Some(told);
+                *source = UsageSource::Estimated as i32;
+            }
+        };
+        let settlement = &mut self.settlement;
+        measure(&mut settlement.usage, &mut settlement.usage_source, price);
+        for attempt in &mut settlement.attempts {
+            let rates = cost(attempt.cost_version);
+            measure(
+                &mut attempt.usage,
+                &mut attempt.usage_source,
+                rates.as_deref(),
+            );
         }
     }
 
@@ -183,6 +210,9 @@ fn check(settlement: &Settlement) -> Result<RequestId, Problem> {
         {
             return Err(invalid("a count of usage is beyond 10^12"));
         }
+    }
+    if settlement.audio_millis > MOST_TOKENS {
+        return Err(invalid("the length of audio is beyond 10^12"));
     }
     let mut numbers: Vec<_> = settlement
         .attempts

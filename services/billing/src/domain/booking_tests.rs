@@ -50,6 +50,59 @@ fn id(number: u8) -> RequestId {
     )
 }
 
+/// A settlement of audio, and what it is priced and stored as.
+fn heard(usage: Usage, told: u64, seconds: Option<i64>) -> (i64, i64, Option<u64>, UsageSource) {
+    let mut audio = settlement(id(1), 0, false, 1);
+    audio.usage = Some(usage);
+    audio.usage_source = UsageSource::Provider as i32;
+    audio.attempts[0].usage = Some(usage);
+    audio.audio_millis = told;
+    let price = Rates {
+        input: Some(1_000_000),
+        per_second: seconds,
+        ..Rates::default()
+    };
+    let cost = Arc::new(Rates {
+        per_second: Some(50_001),
+        ..Rates::default()
+    });
+    let priced = Valid::new(audio)
+        .unwrap()
+        .price(Some(&price), |_| Some(Arc::clone(&cost)))
+        .unwrap();
+    let stored = &priced.valid.settlement;
+    (
+        priced.amounts.charge_nanos,
+        priced.amounts.cost_nanos,
+        stored.usage.unwrap().audio_millis,
+        stored.usage_source(),
+    )
+}
+
+#[test]
+fn seconds_that_are_priced_but_not_told_are_those_of_the_requests_own_audio() {
+    let tokens = Usage {
+        input_tokens: Some(14),
+        ..Usage::default()
+    };
+    let seconds = Usage {
+        audio_millis: Some(1_500),
+        ..Usage::default()
+    };
+    // Half to even, once a line: 150,001.5 and 75,001.5.
+    let told = heard(seconds, 9_000, Some(100_001));
+    assert_eq!(told, (150_002, 75_002, Some(1_500), UsageSource::Provider));
+    let measured = heard(tokens, 2_500, Some(100_001));
+    let (charge, cost) = (14 + 250_002, 125_002);
+    assert_eq!(
+        measured,
+        (charge, cost, Some(2_500), UsageSource::Estimated)
+    );
+    // Where the price has no seconds the report stays as it was; the cost has its own measure.
+    let by_tokens = heard(tokens, 2_500, None);
+    assert_eq!(by_tokens, (14, cost, None, UsageSource::Provider));
+}
+
 #[test]
 fn nonsense_is_named() {
     let broken = |change: fn(&mut Settlement)| {

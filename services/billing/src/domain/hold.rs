@@ -20,6 +20,10 @@ pub(crate) struct Ask {
     pub(crate) choices: u64,
     pub(crate) strict: bool,
     pub(crate) no_output: bool,
+    pub(crate) images: u64,
+    pub(crate) audio_millis: u64,
+    /// All that is wanted is held, or nothing: no cap makes the answer cheaper.
+    pub(crate) uncapped: bool,
     /// What answers of the model hardly exceed.
     pub(crate) expected_output: u64,
 }
@@ -59,12 +63,14 @@ pub(crate) fn size(ask: &Ask, bounds: Bounds, rates: &Rates, factors: Factors) -
     } else {
         declared.map_or(ask.expected_output, |most| most.min(ask.expected_output))
     };
-    let want_nanos = price(rates, factors, input, output, ask.choices);
+    let want_nanos = price(ask, rates, factors, input, output);
     let want_tokens = tokens(input, output, ask.choices);
-    let (min_nanos, min_tokens) = if ask.strict {
+    let (min_nanos, min_tokens) = if ask.strict && ask.uncapped {
+        (want_nanos, want_tokens)
+    } else if ask.strict {
         let least = output.min(bounds.least_output);
         (
-            price(rates, factors, input, least, ask.choices),
+            price(ask, rates, factors, input, least),
             tokens(input, least, ask.choices),
         )
     } else {
@@ -91,9 +97,8 @@ pub(crate) fn output_cap(
     factors: Factors,
 ) -> Option<u64> {
     let fits = |output: u64| {
-        held_nanos.is_none_or(|held| {
-            price(rates, factors, size.input_tokens, output, ask.choices) <= held
-        }) && held_tokens.is_none_or(|held| tokens(size.input_tokens, output, ask.choices) <= held)
+        held_nanos.is_none_or(|held| price(ask, rates, factors, size.input_tokens, output) <= held)
+            && held_tokens.is_none_or(|held| tokens(size.input_tokens, output, ask.choices) <= held)
     };
     if fits(size.output_tokens) {
         return None;
@@ -112,13 +117,18 @@ pub(crate) fn output_cap(
 }
 
 /// At the dearer of output and reasoning: how much of the answer will be reasoning is not known.
-fn price(rates: &Rates, factors: Factors, input: u64, output: u64, choices: u64) -> i64 {
-    let output = output.saturating_mul(choices);
+fn price(ask: &Ask, rates: &Rates, factors: Factors, input: u64, output: u64) -> i64 {
+    let output = output.saturating_mul(ask.choices);
     let all_reasoning = rates.reasoning > rates.output;
+    let hears = ask.audio_millis > 0;
     let usage = Usage {
         input_tokens: Some(input),
+        // Nearly all that is heard are tokens of audio.
+        audio_input_tokens: (hears && rates.audio_input > rates.input).then_some(input),
         output_tokens: Some(output),
         reasoning_tokens: all_reasoning.then_some(output),
+        images: Some(ask.images),
+        audio_millis: Some(ask.audio_millis),
         ..Usage::default()
     };
     rate(rates, &usage, factors).map_or(MOST_HELD, |NanoUsd(nanos)| nanos.clamp(0, MOST_HELD))
@@ -148,6 +158,9 @@ mod tests {
             choices: 1,
             strict,
             no_output: false,
+            images: 0,
+            audio_millis: 0,
+            uncapped: false,
             expected_output: 400,
         }
     }
@@ -200,6 +213,36 @@ mod tests {
     }
 
     #[test]
+    fn images_and_seconds_are_held_to_the_nano_and_all_or_nothing_where_no_cap_helps() {
+        let ask = Ask {
+            input_bytes: 30,
+            requested_output: None,
+            images: 3,
+            audio_millis: 1_501,
+            uncapped: true,
+            choices: 3,
+            ..ask(true)
+        };
+        let rates = Rates {
+            per_image: Some(40_000_001),
+            per_second: Some(100_001),
+            audio_input: Some(6_000_000),
+            ..rates(2_000_000, 1_000_000)
+        };
+        // Ten tokens of audio, 16,384 of output for each answer, three images, 150,101.501 of seconds.
+        let expected = 60 + 3 * 16_384 + 3 * 40_000_001 + 150_102;
+        let held = size(&ask, BOUNDS, &rates, Factors::ONE);
+        assert_eq!((held.want_nanos, held.min_nanos), (expected, expected));
+        assert_eq!(held.min_tokens, 10 + 3 * 16_384);
+        // Who is not strict is let in with anything that is left.
+        let ask = Ask {
+            strict: false,
+            ..ask
+        };
+        assert_eq!(size(&ask, BOUNDS, &rates, Factors::ONE).min_nanos, 1);
+    }
+
+    #[test]
     fn reasoning_that_costs_more_than_output_sizes_the_hold() {
         let rates = Rates {
             reasoning: Some(3_000_000),
@@ -236,7 +279,7 @@ mod tests {
             let ask = Ask { choices, ..ask(true) };
             let rates = rates(price_in, price_out);
             let size = size(&ask, BOUNDS, &rates, Factors::ONE);
-            let pays = |output| price(&rates, Factors::ONE, size.input_tokens, output, choices) <= held;
+            let pays = |output| price(&ask, &rates, Factors::ONE, size.input_tokens, output) <= held;
             match output_cap(&ask, &size, Some(held), None, &rates, Factors::ONE) {
                 None => prop_assert!(pays(size.output_tokens)),
                 Some(cap) => {

@@ -5,8 +5,9 @@ mod tests;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::chunk::ChunkReader;
+use super::chunk::{ChunkReader, Payload};
 use super::patch::quote;
+use crate::dialect::{ReadOptions, WholeAnswer};
 use crate::error::{Class, UpstreamError};
 use crate::json::{Cursor, Edit, Kind, Span, Value, splice};
 use crate::sse::DONE;
@@ -32,7 +33,11 @@ impl ChatAnswer {
     ///
     /// # Errors
     /// When it is empty, cut, not JSON, an error object, or has no choice with a message.
-    pub fn read(body: &[u8], text_bound: usize) -> Result<Self, Box<UpstreamError>> {
+    pub(crate) fn read(
+        body: &[u8],
+        payload: Payload,
+        text_bound: usize,
+    ) -> Result<Self, Box<UpstreamError>> {
         let found = |class, message| Box::new(UpstreamError::found(class, message));
         if body.trim_ascii().is_empty() {
             return Err(found(Class::Empty, "the upstream's answer was empty"));
@@ -44,7 +49,7 @@ impl ChatAnswer {
             )
         };
         let text = std::str::from_utf8(body).map_err(|_| no_json())?;
-        let mut reader = ChunkReader::new(text_bound);
+        let mut reader = ChunkReader::new(payload, text_bound);
         let chunk = reader.read(text).map_err(|_| no_json())?;
         if let Some(error) = chunk
             .error
@@ -55,14 +60,23 @@ impl ChatAnswer {
         if chunk.flat_error {
             return Err(Box::new(UpstreamError::from_flat(text)));
         }
-        let messages = chunk
-            .choices
-            .is_some_and(|choices| every_choice_has_a_message(text, choices));
-        if chunk.choice_count == 0 || !messages {
-            return Err(found(
-                Class::Malformed,
+        let (member, kind, missing) = match payload {
+            Payload::Message => (
+                "message",
+                Kind::Object,
                 "the upstream's answer has no choices with messages",
-            ));
+            ),
+            Payload::Text => (
+                "text",
+                Kind::String,
+                "the upstream's answer has no choices with texts",
+            ),
+        };
+        let all = chunk
+            .choices
+            .is_some_and(|choices| every_choice_has(text, choices, member, kind));
+        if chunk.choice_count == 0 || !all {
+            return Err(found(Class::Malformed, missing));
         }
         Ok(Self {
             usage: chunk
@@ -79,6 +93,30 @@ impl ChatAnswer {
                 .map(|value| value.span)
                 .collect(),
             text: reader.text,
+        })
+    }
+
+    /// Reads an answer and gives it as the caller gets it. Its text is kept only where it has to be counted.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn whole(
+        body: &Bytes,
+        payload: Payload,
+        options: &ReadOptions<'_>,
+    ) -> Result<WholeAnswer, Box<UpstreamError>> {
+        let mut answer = Self::read(body, payload, 0)?;
+        let told = answer.usage.as_ref().and_then(|said| said.usage.output);
+        let mut text = None;
+        if told.is_none() && options.text_bound > 0 {
+            answer = Self::read(body, payload, options.text_bound)?;
+            text = Some(std::mem::take(&mut answer.text));
+        }
+        Ok(WholeAnswer {
+            body: answer.patch(body, options.public_model),
+            usage: answer.usage,
+            text,
+            ..WholeAnswer::default()
         })
     }
 
@@ -103,7 +141,7 @@ impl ChatAnswer {
     }
 }
 
-fn every_choice_has_a_message(text: &str, choices: Value) -> bool {
+fn every_choice_has(text: &str, choices: Value, member: &str, wanted: Kind) -> bool {
     let check = || {
         let mut cursor = Cursor::at_value(text, choices);
         cursor.enter_array()?;
@@ -116,7 +154,7 @@ fn every_choice_has_a_message(text: &str, choices: Value) -> bool {
             let (mut first, mut found) = (true, false);
             while let Some(key) = cursor.next_key(&mut first)? {
                 let value = cursor.skip()?;
-                found |= key_is(text, key, "message") && value.kind == Kind::Object;
+                found |= key_is(text, key, member) && value.kind == wanted;
             }
             if !found {
                 return Ok(false);

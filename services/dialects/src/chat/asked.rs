@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::answer::{ChatAnswer, answer_as_stream};
+use super::chunk::Payload;
 use super::patch::Patch;
 use super::request::ChatRequest;
 use super::stream::{Asked, ChatStream};
@@ -22,11 +23,11 @@ const LAYOUT: Layout = Layout {
 
 impl DialectRequest for ChatRequest {
     fn model(&self) -> &str {
-        &self.model
+        &self.fields.model
     }
 
     fn form(&self) -> Form {
-        if self.stream {
+        if self.fields.stream {
             Form::Events
         } else {
             Form::Whole
@@ -42,7 +43,7 @@ impl DialectRequest for ChatRequest {
     }
 
     fn choices(&self) -> u32 {
-        u32::try_from(self.n).unwrap_or(u32::MAX)
+        u32::try_from(self.fields.n).unwrap_or(u32::MAX)
     }
 
     fn needs(&self) -> Needs {
@@ -79,26 +80,14 @@ impl DialectRequest for ChatRequest {
         body: &Bytes,
         options: &ReadOptions<'_>,
     ) -> Result<WholeAnswer, Box<UpstreamError>> {
-        // Its text is kept only where it has to be counted.
-        let mut answer = ChatAnswer::read(body, 0)?;
-        let told = answer.usage.as_ref().and_then(|said| said.usage.output);
-        let mut text = None;
-        if told.is_none() && options.text_bound > 0 {
-            answer = ChatAnswer::read(body, options.text_bound)?;
-            text = Some(std::mem::take(&mut answer.text));
-        }
-        Ok(WholeAnswer {
-            body: answer.patch(body, options.public_model),
-            usage: answer.usage,
-            text,
-            ..WholeAnswer::default()
-        })
+        ChatAnswer::whole(body, Payload::Message, options)
     }
 
     fn stream(&self, options: StreamOptions) -> Box<dyn AnswerStream> {
         let asked = Asked {
-            include_usage: self.include_usage,
-            choices: self.n,
+            payload: Payload::Message,
+            include_usage: self.fields.include_usage,
+            choices: self.fields.n,
         };
         Box::new(ChatStream::open(asked, options))
     }

@@ -22,6 +22,16 @@ pub(super) enum Name {
     Model,
 }
 
+/// Where a choice has its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Payload {
+    /// In a message, or in a stream's `delta`: chat.
+    #[default]
+    Message,
+    /// In `text`: completions.
+    Text,
+}
+
 /// What one chunk carries.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Chunk {
@@ -59,11 +69,13 @@ pub(super) struct ChunkReader {
     /// Choices with a finish reason.
     finished: u128,
     texts: u32,
+    payload: Payload,
 }
 
 impl ChunkReader {
-    pub(super) fn new(text_bound: usize) -> Self {
+    pub(super) fn new(payload: Payload, text_bound: usize) -> Self {
         Self {
+            payload,
             text: TextBuffer::new(text_bound),
             ..Self::default()
         }
@@ -171,8 +183,13 @@ impl ChunkReader {
         while let Some(key) = cursor.next_key(&mut first)? {
             match &*key.decode(data) {
                 // a few upstreams put the whole message there
-                "delta" | "message" if cursor.kind()? == Kind::Object => {
+                "delta" | "message"
+                    if self.payload == Payload::Message && cursor.kind()? == Kind::Object =>
+                {
                     self.delta(cursor, chunk)?;
+                }
+                "text" if self.payload == Payload::Text => {
+                    self.visible(cursor, chunk)?;
                 }
                 "index" => {
                     index = whole_number(cursor.skip()?.span.of(data)).unwrap_or(0);

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::request::{ChatRequest, Slot};
+use super::fields::{Fields, Slot};
+use super::request::ChatRequest;
 use crate::json::{Edit, Span, splice};
 
 /// The changes. Everything that they do not name goes through byte for byte.
@@ -12,7 +13,7 @@ pub struct Patch<'a> {
     pub model: Option<&'a str>,
     /// Ask for usage when the answer is streamed.
     pub include_usage: bool,
-    /// No more output tokens than this, for each answer (divide by [`ChatRequest::n`] for a bound of all). A smaller
+    /// No more output tokens than this, for each answer (divide by [`Fields::n`] for a bound of all). A smaller
     /// limit of the caller's stays.
     pub output_cap: Option<u64>,
     /// The field that takes the cap when the caller set no limit.
@@ -34,6 +35,13 @@ impl ChatRequest {
     /// Applies `patch` to the body that this request was read from. Without a change the body itself comes back.
     #[must_use]
     pub fn patch(&self, body: &Bytes, patch: &Patch<'_>) -> Bytes {
+        self.fields.patch(body, patch)
+    }
+}
+
+impl Fields {
+    /// Applies `patch` to the body that this request was read from. Without a change the body itself comes back.
+    pub(crate) fn patch(&self, body: &Bytes, patch: &Patch<'_>) -> Bytes {
         let mut edits: Vec<Edit<'_>> = Vec::new();
         let mut added = String::new();
         if let Some(model) = patch.model

@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::json::{Cursor, JsonError, Kind, Span, Value};
-use crate::request::{RequestError, boolean, has_members, limit, utf8};
+use super::fields::Fields;
+use crate::json::{Cursor, JsonError, Kind, Value};
+use crate::request::{RequestError, has_members, utf8};
 use crate::text::TextBuffer;
 use crate::usage::key_is;
 
@@ -12,18 +13,12 @@ use crate::usage::key_is;
 /// in every common parser; patches change all of them, so that upstreams cannot disagree with us.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChatRequest {
-    /// The model that was asked for.
-    pub model: String,
-    /// Whether the answer is to be streamed.
-    pub stream: bool,
-    /// Whether the caller asked for usage in the stream (`stream_options.include_usage`).
-    pub include_usage: bool,
+    /// What completions have too.
+    pub fields: Fields,
     /// `max_completion_tokens`, if given.
     pub max_completion_tokens: Option<u64>,
     /// `max_tokens`, its older name, if given.
     pub max_tokens: Option<u64>,
-    /// How many answers at once; 1 when not given.
-    pub n: u64,
     /// Number of messages.
     pub messages: u64,
     /// Whether tools (or the older functions) are given.
@@ -38,24 +33,6 @@ pub struct ChatRequest {
     pub has_response_format: bool,
     /// Bytes of the body without the media parts' values: the base of an input estimate (SPEC BILL-3).
     pub text_bytes: u64,
-    pub(super) slots: Vec<Slot>,
-    /// Where the last member of the request ends: new members go there.
-    pub(super) end: usize,
-}
-
-/// A place in the body that a patch may have to change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Slot {
-    /// The value of `model`.
-    Model(Span),
-    /// `stream_options` that is `null`.
-    NullOptions(Span),
-    /// The value of an `include_usage`, and whether it is `true` already.
-    IncludeUsage(Span, bool),
-    /// `stream_options` without `include_usage`: where one can be inserted, and whether a comma must precede it.
-    OptionsEnd(usize, bool),
-    /// The value of an output limit, and what it says.
-    Limit(Span, Option<u64>),
 }
 
 impl ChatRequest {
@@ -71,16 +48,13 @@ impl ChatRequest {
         if kind != Kind::Object {
             return Err(RequestError::NotObject(kind.noun()));
         }
-        let mut request = Self {
-            n: 1,
-            ..Self::default()
-        };
+        let mut request = Self::default();
         let mut media = 0;
         let mut has_messages = false;
         cursor.enter_object()?;
         let mut first = true;
         loop {
-            request.end = cursor.position();
+            request.fields.end = cursor.position();
             let Some(key) = cursor.next_key(&mut first)? else {
                 break;
             };
@@ -89,7 +63,6 @@ impl ChatRequest {
                     media += request.read_messages(&mut cursor)?;
                     has_messages = true;
                 }
-                "stream_options" => request.read_stream_options(&mut cursor)?,
                 name => {
                     let value = cursor.skip()?;
                     request.read_field(text, name, value)?;
@@ -97,12 +70,7 @@ impl ChatRequest {
             }
         }
         cursor.end()?;
-        if request.model.is_empty() {
-            return Err(RequestError::Missing {
-                field: "model",
-                expected: "the name of a model",
-            });
-        }
+        request.fields.has_model()?;
         if !has_messages {
             return Err(RequestError::Missing {
                 field: "messages",
@@ -124,41 +92,11 @@ impl ChatRequest {
 
     fn read_field(&mut self, text: &str, name: &str, value: Value) -> Result<(), RequestError> {
         match name {
-            "model" => {
-                let expected = "the name of a model as a string";
-                let Some(model) = value.text() else {
-                    return Err(RequestError::kind("model", expected, value.kind));
-                };
-                if model.is_empty() {
-                    return Err(RequestError::Field {
-                        field: "model",
-                        expected,
-                        got: "an empty string".to_owned(),
-                    });
-                }
-                self.model = model.decode(text).into_owned();
-                self.slots.push(Slot::Model(value.span));
-            }
-            "stream" => self.stream = boolean("stream", text, value)?.unwrap_or(false),
             "max_completion_tokens" => {
-                self.max_completion_tokens = limit("max_completion_tokens", text, value)?;
-                self.slots
-                    .push(Slot::Limit(value.span, self.max_completion_tokens));
+                self.max_completion_tokens =
+                    self.fields.limit("max_completion_tokens", 1, text, value)?;
             }
-            "max_tokens" => {
-                self.max_tokens = limit("max_tokens", text, value)?;
-                self.slots.push(Slot::Limit(value.span, self.max_tokens));
-            }
-            "n" => {
-                self.n = limit("n", text, value)?.unwrap_or(1);
-                if !(1..=128).contains(&self.n) {
-                    return Err(RequestError::Field {
-                        field: "n",
-                        expected: "a whole number from 1 to 128",
-                        got: self.n.to_string(),
-                    });
-                }
-            }
+            "max_tokens" => self.max_tokens = self.fields.limit("max_tokens", 1, text, value)?,
             "tools" | "functions" => {
                 self.has_tools |= value.kind == Kind::Array && has_members(text, value);
             }
@@ -166,44 +104,11 @@ impl ChatRequest {
                 self.has_response_format =
                     value.kind == Kind::Object && value.span.of(text).contains("json");
             }
-            _ => {}
+            name => {
+                self.fields.read(text, name, value)?;
+            }
         }
         Ok(())
-    }
-
-    fn read_stream_options(&mut self, cursor: &mut Cursor<'_>) -> Result<(), RequestError> {
-        self.include_usage = false;
-        let text = cursor.text();
-        match cursor.kind()? {
-            Kind::Object => {}
-            Kind::Null => {
-                self.slots.push(Slot::NullOptions(cursor.skip()?.span));
-                return Ok(());
-            }
-            kind => {
-                return Err(RequestError::kind("stream_options", "an object", kind));
-            }
-        }
-        cursor.enter_object()?;
-        let (mut first, mut found, mut empty) = (true, false, true);
-        loop {
-            let end = cursor.position();
-            let Some(key) = cursor.next_key(&mut first)? else {
-                if !found {
-                    self.slots.push(Slot::OptionsEnd(end, !empty));
-                }
-                return Ok(());
-            };
-            empty = false;
-            let value = cursor.skip()?;
-            if key_is(text, key, "include_usage") {
-                self.include_usage =
-                    boolean("stream_options.include_usage", text, value)?.unwrap_or(false);
-                self.slots
-                    .push(Slot::IncludeUsage(value.span, self.include_usage));
-                found = true;
-            }
-        }
     }
 
     /// Gives the bytes of the media parts' values.

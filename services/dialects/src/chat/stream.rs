@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use bytes::BufMut;
 
-use super::chunk::ChunkReader;
+use super::chunk::{ChunkReader, Payload};
 use super::edits::{Edits, PublicName};
 use super::pending::Pending;
 use super::template::Template;
@@ -20,7 +20,9 @@ use crate::usage::UsageReport;
 
 /// What a chat request says of its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
+    /// Where choices have their content.
+    pub payload: Payload,
     /// The caller asked for usage. Otherwise every trace of it is taken out.
     pub include_usage: bool,
     /// How many answers were asked for (`n`): a stream without `[DONE]` is whole when so many have ended.
@@ -31,11 +33,11 @@ pub(super) struct Asked {
 ///
 /// With usage asked for, exactly one usage chunk comes out, with `choices: []`, last before `[DONE]`, and every other
 /// chunk has `usage: null` (CASES C9); if the upstream reports none, none is made up. Without, none comes out (A17).
-pub(super) type ChatStream = Carrier<Chunks>;
+pub(crate) type ChatStream = Carrier<Chunks>;
 
 /// The chunks of a chat stream (PROTOCOLS §3.3).
 #[derive(Debug)]
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     reader: ChunkReader,
     edits: Edits,
     template: Template,
@@ -45,9 +47,9 @@ pub(super) struct Chunks {
 
 impl ChatStream {
     /// A stream of which nothing has been read.
-    pub(super) fn open(asked: Asked, mut options: StreamOptions) -> Self {
+    pub(crate) fn open(asked: Asked, mut options: StreamOptions) -> Self {
         let grammar = Chunks {
-            reader: ChunkReader::new(options.text_bound),
+            reader: ChunkReader::new(asked.payload, options.text_bound),
             edits: Edits::new(
                 asked.include_usage,
                 options.public_model.take().map(PublicName::new),

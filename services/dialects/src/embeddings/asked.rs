@@ -11,7 +11,7 @@ use crate::text::TextBuffer;
 
 impl DialectRequest for EmbeddingsRequest {
     fn model(&self) -> &str {
-        &self.model
+        &self.model.name
     }
 
     fn form(&self) -> Form {
@@ -31,13 +31,13 @@ impl DialectRequest for EmbeddingsRequest {
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {
-        self.patch(body, Some(change.model))
+        self.patch(body, change.model)
     }
 
     fn input(&self, body: &[u8], text: &mut TextBuffer) -> u64 {
         // The body was read before: what cannot be read now adds nothing.
         let _same = Self::input_text(body, text);
-        self.tokens
+        self.inputs.tokens
     }
 
     fn read(

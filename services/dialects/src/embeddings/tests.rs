@@ -14,7 +14,7 @@ fn every_form_of_input_is_counted() {
         let body = format!(r#"{{"model":"m","input":{input}}}"#);
         let request = EmbeddingsRequest::peek(body.as_bytes()).unwrap();
         assert_eq!(
-            (request.inputs, request.tokens),
+            (request.inputs.count, request.inputs.tokens),
             (inputs, tokens),
             "{input}"
         );
@@ -50,10 +50,10 @@ fn only_the_model_changes_in_a_request() {
     let request = EmbeddingsRequest::peek(&body).unwrap();
     assert_eq!(request.encoding, Encoding::Base64);
     assert_eq!(
-        &*request.patch(&body, Some("up")),
+        &*request.patch(&body, "up"),
         br#"{ "input" : ["a"],"model":"up", "encoding_format":"base64", "x":1e2}"#
     );
-    assert_eq!(request.patch(&body, Some("pub")).as_ptr(), body.as_ptr());
+    assert_eq!(request.patch(&body, "pub").as_ptr(), body.as_ptr());
 }
 
 #[test]

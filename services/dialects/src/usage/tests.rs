@@ -27,6 +27,8 @@ fn parts_of_a_count_are_taken_out_of_it() {
             output_audio: Some(2),
             input_image: Some(4),
             output_image: None,
+            images: None,
+            audio_millis: None,
         }
     );
     assert_eq!(usage.total_input(), Some(100));
@@ -79,7 +81,7 @@ fn nonsense_never_becomes_a_number() {
 
 #[test]
 fn an_object_that_tells_nothing_is_no_report() {
-    for text in ["null", "{}", "[]", "3", r#"{"seconds":1.5}"#] {
+    for text in ["null", "{}", "[]", "3", r#"{"minutes":1.5}"#] {
         let value = Cursor::new(text).skip().unwrap();
         assert_eq!(UsageReport::from_openai(text, value), None, "{text}");
     }

@@ -87,6 +87,10 @@ fn request(row: &UsageRow, answer: &ExplainResponse, screen: &mut Screen<'_>) ->
         ("cache write 1h", row.cache_write_1h_tokens),
         ("output", row.output_tokens),
         ("reasoning", row.reasoning_tokens),
+        ("audio input", row.audio_input_tokens),
+        ("audio output", row.audio_output_tokens),
+        ("images", row.images),
+        ("ms of audio", row.audio_millis),
     ];
     let tokens: Vec<String> = tokens
         .iter()

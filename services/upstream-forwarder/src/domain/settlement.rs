@@ -24,6 +24,10 @@ pub(crate) struct Story {
     pub(crate) generates: bool,
     /// It is never billed: nothing of it is written down (SURF-1).
     pub(crate) free: bool,
+    /// Images that were asked for.
+    pub(crate) images: u64,
+    /// The length of the audio that the request brought, as far as its bytes tell, milliseconds.
+    pub(crate) audio_millis: u64,
     pub(crate) price_version: u64,
     pub(crate) catalogue_version: u64,
     pub(crate) trace_id: String,
@@ -136,7 +140,27 @@ impl Story {
 
     /// Whether a report has a number for all that this dialect's answers are made of.
     fn is_whole(&self, usage: &Usage) -> bool {
-        tells_input(usage) && (!self.has_output() || usage.output_tokens.is_some())
+        // Who bills seconds counts no tokens.
+        usage.audio_millis.is_some()
+            || (tells_input(usage) && (!self.has_output() || usage.output_tokens.is_some()))
+    }
+
+    /// What was counted by us. An answer that was begun is charged with all its images: the last partial one may be as good
+    /// as the whole.
+    fn estimate(&self, charge: Charge, counted: Counted) -> Option<Usage> {
+        let given = |count: u64| (count > 0).then_some(count);
+        let (output, images) = match charge {
+            Charge::Nothing | Charge::Reported | Charge::Completed => return None,
+            Charge::Input => (0, None),
+            Charge::InputAndOutput => (counted.output, given(self.images)),
+        };
+        Some(Usage {
+            input_tokens: Some(counted.input),
+            output_tokens: Some(output),
+            images,
+            audio_millis: given(self.audio_millis),
+            ..Usage::default()
+        })
     }
 
     fn has_output(&self) -> bool {
@@ -179,7 +203,7 @@ impl Story {
         write_us: u64,
     ) -> Settlement {
         let charge = self.charge(end);
-        let estimate = estimate(self.to_count(end), counted);
+        let estimate = self.estimate(self.to_count(end), counted);
         let mut attempts: Vec<_> = self.attempts.iter().zip(0..).map(attempt).collect();
         let last = self.attempts.last();
         let estimate = match (charge, last.and_then(|attempt| attempt.usage)) {
@@ -239,6 +263,7 @@ impl Story {
             catalogue_version: self.catalogue_version,
             output_cap: self.output_cap,
             span_id: String::new(),
+            audio_millis: self.audio_millis,
         }
     }
 
@@ -273,19 +298,6 @@ fn tells_input(usage: &Usage) -> bool {
     ]
     .iter()
     .any(Option::is_some)
-}
-
-fn estimate(charge: Charge, counted: Counted) -> Option<Usage> {
-    let output = match charge {
-        Charge::Nothing | Charge::Reported | Charge::Completed => return None,
-        Charge::Input => 0,
-        Charge::InputAndOutput => counted.output,
-    };
-    Some(Usage {
-        input_tokens: Some(counted.input),
-        output_tokens: Some(output),
-        ..Usage::default()
-    })
 }
 
 fn attempt((tried, number): (&Tried, u32)) -> Attempt {
@@ -446,6 +458,53 @@ mod tests {
         let story = story(true, Some(cached), true);
         let expected = (Some(cached), UsageSource::Provider, Some(cached));
         assert_eq!(settled(&story, End::Complete(200)), expected);
+    }
+
+    #[test]
+    fn images_and_audio_are_charged_as_far_as_they_went() {
+        let begun = |content, usage| Story {
+            images: 3,
+            audio_millis: 2_500,
+            ..story(true, usage, content)
+        };
+        let counts = |story: &Story, end| {
+            let usage = settled(story, end).0.unwrap_or_default();
+            (usage.images, usage.audio_millis)
+        };
+        assert_eq!(counts(&begun(false, None), End::Left), (None, Some(2_500)));
+        assert_eq!(
+            counts(&begun(true, None), End::Left),
+            (Some(3), Some(2_500)),
+            "a partial image may be as good as the whole"
+        );
+        let one = Usage {
+            images: Some(1),
+            ..reported()
+        };
+        assert_eq!(
+            counts(&begun(true, Some(one)), End::Complete(200)),
+            (Some(1), None)
+        );
+        // Who bills seconds counts no tokens.
+        let seconds = Some(Usage {
+            audio_millis: Some(9_000),
+            ..Usage::default()
+        });
+        let story = begun(true, seconds);
+        assert_eq!(
+            settled(&story, End::Complete(200)),
+            (seconds, UsageSource::Provider, seconds)
+        );
+        // Images without tokens are completed like any other report.
+        let images = Some(Usage {
+            images: Some(2),
+            ..Usage::default()
+        });
+        let usage = settled(&begun(true, images), End::Complete(200)).0.unwrap();
+        assert_eq!(
+            (usage.images, usage.input_tokens, usage.output_tokens),
+            (Some(2), Some(30), Some(7))
+        );
     }
 
     #[test]

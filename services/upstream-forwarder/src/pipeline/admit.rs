@@ -224,7 +224,7 @@ impl Request {
             .resolved
             .model
             .commit_after_ms
-            .filter(|_| self.streams())?;
+            .filter(|_| self.streams() && self.asked.form() != Form::Bytes)?;
         Some(self.arrived + Duration::from_millis(after))
     }
 
@@ -240,6 +240,8 @@ impl Request {
         story.dialect = self.call.dialect;
         story.stream = self.streams();
         story.generates = self.asked.generates();
+        story.images = self.asked.images();
+        story.audio_millis = self.asked.audio_millis();
         story.free = self.asked.free();
         story.price_version = self.price_version;
         story.catalogue_version = self.catalogue_version;

@@ -111,6 +111,9 @@ async fn reserve(
         strict: who.strict_hold,
         prepaid: who.prepaid,
         no_output: !request.asked.generates(),
+        images: request.asked.images(),
+        audio_millis: request.asked.audio_millis(),
+        uncapped: !request.asked.can_be_capped(),
     };
     let call = || {
         let mut call = tonic::Request::new(message.clone());

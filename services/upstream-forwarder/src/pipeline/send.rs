@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, Uri};
 use switchboard_common::error::{Failure, Reason};
 use switchboard_dialects::{
-    Change, Form,
+    Change,
     parameters::{Handling, Unsupported},
 };
 use tokio::time::Instant;
@@ -57,7 +57,7 @@ pub(super) async fn send(
             .asked
             .content_type()
             .and_then(|kind| HeaderValue::from_str(kind).ok()),
-        stream: request.asked.form() == Form::Events,
+        form: request.asked.form(),
         hops: request.call.hops + 1,
         trace: conductor.config.trace_upstream,
     };

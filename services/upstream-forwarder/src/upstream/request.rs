@@ -1,13 +1,14 @@
 //! An attempt's request: only what stands on the allow-list, our own credential, the body as it was patched (SPEC FWD-12).
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, request::Parts};
-use switchboard_dialects::headers;
+use switchboard_dialects::{Form, headers};
 use switchboard_proto::inference::v1::Header;
 
 const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("switchboard/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
+const ANY: HeaderValue = HeaderValue::from_static("*/*");
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 const CODINGS: HeaderValue = HeaderValue::from_static("gzip, deflate, br, zstd");
 /// The loop guard between Switchboards.
@@ -20,8 +21,8 @@ pub(crate) struct Hygiene<'a> {
     pub(crate) caller: &'a [Header],
     /// The body's type; JSON where none is given.
     pub(crate) content_type: Option<HeaderValue>,
-    /// The answer is to be streamed.
-    pub(crate) stream: bool,
+    /// The form of the answer.
+    pub(crate) form: Form,
     /// How many Switchboards the request went through, this one included.
     pub(crate) hops: u32,
     /// Trace context goes along.
@@ -45,10 +46,11 @@ pub(crate) fn build(url: Uri, hygiene: Hygiene<'_>) -> Parts {
     }
     out.insert(header::USER_AGENT, USER_AGENT);
     out.insert(header::CONTENT_TYPE, hygiene.content_type.unwrap_or(JSON));
-    let (accept, codings) = if hygiene.stream {
-        (EVENTS, IDENTITY)
-    } else {
-        (JSON, CODINGS)
+    // What is passed on as it arrives must not wait in a coder.
+    let (accept, codings) = match hygiene.form {
+        Form::Events => (EVENTS, IDENTITY),
+        Form::Bytes => (ANY, IDENTITY),
+        Form::Whole | Form::Array => (JSON, CODINGS),
     };
     out.insert(header::ACCEPT, accept);
     out.insert(header::ACCEPT_ENCODING, codings);
@@ -103,7 +105,7 @@ mod tests {
         let hygiene = Hygiene {
             caller: &caller,
             content_type: None,
-            stream: true,
+            form: Form::Events,
             hops: 2,
             trace: false,
         };

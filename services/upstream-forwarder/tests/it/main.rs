@@ -5,6 +5,7 @@ mod adapters;
 mod admission;
 mod answers;
 mod declared;
+mod endpoints;
 mod failover;
 mod gemini;
 mod leaving;

@@ -40,6 +40,12 @@ pub(super) const CASES: &[Case] = &[
     ("targets: [{account: main}]", "targets: [{account: claude, model: x}]", &[
         "18:25: models[1].targets[0].account: there is no way from the caller's `openai.embeddings` to the upstream's `anthropic.messages`; choose an account that speaks what the model accepts, or change `accepts`",
     ]),
+    ("    accepts: [openai.embeddings]\n", "    capabilities: [images]\n", &[
+        "18:25: models[1].targets[0].account: there is no way from the caller's `openai.images` to the upstream's `openai.chat`, `openai.embeddings`; choose an account that speaks what the model accepts, or change `accepts`",
+    ]),
+    ("    accepts: [openai.embeddings]\n", "    capabilities: [audio]\n", &[
+        "18:25: models[1].targets[0].account: there is no way from the caller's `openai.audio` to the upstream's `openai.chat`, `openai.embeddings`; choose an account that speaks what the model accepts, or change `accepts`",
+    ]),
     ("    accepts: [openai.embeddings]\n", "    accepts: [openai.embeddings, rerank]\n", &[
         "16:34: models[1].accepts[1]: there is no way from the caller's `rerank` to the upstream's `openai.chat`, `openai.embeddings`; remove it from `accepts`, or add a target whose account speaks it",
     ]),

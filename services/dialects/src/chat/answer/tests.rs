@@ -2,6 +2,7 @@ use serde_json::{Value as Tree, json};
 
 use super::*;
 use crate::carry::{AnswerStream as _, StreamOptions};
+use crate::chat::chunk::Payload;
 use crate::chat::stream::{Asked, ChatStream};
 
 const ANSWER: &str = r#"{"id":"c","object":"chat.completion","created":1,"model":"up","choices":[{"index":0,"message":{"role":"assistant","content":"h\u00e9","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":26,"completion_tokens":5,"total_tokens":31},"x":1.50}"#;
@@ -9,7 +10,7 @@ const ANSWER: &str = r#"{"id":"c","object":"chat.completion","created":1,"model"
 #[test]
 fn usage_and_text_are_read_and_only_the_model_changes() {
     let body = Bytes::from_static(ANSWER.as_bytes());
-    let answer = ChatAnswer::read(&body, 100).unwrap();
+    let answer = ChatAnswer::read(&body, Payload::Message, 100).unwrap();
     let usage = answer.usage.clone().unwrap();
     assert_eq!((usage.usage.input, usage.usage.output), (Some(26), Some(5)));
     assert_eq!(
@@ -52,20 +53,22 @@ fn a_success_that_is_none_is_a_failure() {
         (ANSWER.get(..90).unwrap(), Class::Malformed),
     ] {
         assert_eq!(
-            ChatAnswer::read(body.as_bytes(), 100).unwrap_err().class,
+            ChatAnswer::read(body.as_bytes(), Payload::Message, 100)
+                .unwrap_err()
+                .class,
             class,
             "{body}"
         );
     }
     let null_error = ANSWER.replacen('{', "{\"error\":null,", 1);
-    assert!(ChatAnswer::read(null_error.as_bytes(), 100).is_ok());
+    assert!(ChatAnswer::read(null_error.as_bytes(), Payload::Message, 100).is_ok());
 }
 
 #[test]
 fn reasoning_and_tool_calls_count_as_output() {
     let body = json!({"choices": [{"message": {"role": "assistant", "content": null, "reasoning_content": "hm", "tool_calls": [
         {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}]}}]}).to_string();
-    let answer = ChatAnswer::read(body.as_bytes(), 100).unwrap();
+    let answer = ChatAnswer::read(body.as_bytes(), Payload::Message, 100).unwrap();
     assert_eq!(answer.text.bytes(), "hmf{\"a\":1}".len() as u64);
     assert!(answer.has_content && answer.usage.is_none());
 }
@@ -81,6 +84,7 @@ fn a_whole_answer_becomes_a_stream() {
     let text = serde_json::to_string_pretty(&body).unwrap();
     let mut stream = ChatStream::open(
         Asked {
+            payload: Payload::Message,
             include_usage: true,
             choices: 2,
         },
@@ -127,9 +131,13 @@ fn tool_calls_of_every_shape_stay_json_in_a_stream() {
         let body = format!(
             r#"{{"choices":[{{"index":0,"message":{{"content":"x","tool_calls":{calls}}},"finish_reason":"stop"}}]}}"#
         );
-        assert!(ChatAnswer::read(body.as_bytes(), 0).is_ok(), "{calls}");
+        assert!(
+            ChatAnswer::read(body.as_bytes(), Payload::Message, 0).is_ok(),
+            "{calls}"
+        );
         let mut stream = ChatStream::open(
             Asked {
+                payload: Payload::Message,
                 include_usage: false,
                 choices: 1,
             },

@@ -29,12 +29,20 @@ fn facts_are_read() {
             {"role":"assistant","content":null}],"stream":true,"stream_options":{"include_usage":true},"max_tokens":5,
             "max_completion_tokens":1e2,"n":2,"tools":[{}],"response_format":{"type":"json_object"}}"#,
     );
-    assert_eq!(request.model, "mé");
+    assert_eq!(request.fields.model, "mé");
     assert!(
-        request.stream && request.include_usage && request.has_tools && request.has_response_format
+        request.fields.stream
+            && request.fields.include_usage
+            && request.has_tools
+            && request.has_response_format
     );
     assert_eq!(
-        (request.messages, request.images, request.audios, request.n),
+        (
+            request.messages,
+            request.images,
+            request.audios,
+            request.fields.n
+        ),
         (2, 1, 1, 2)
     );
     assert_eq!(
@@ -46,9 +54,12 @@ fn facts_are_read() {
         r#"{"messages":[{}],"model":"m","n":null,"stream":null,"tools":[ ],"response_format":{"type":"text"}}"#,
     );
     assert!(
-        !plain.stream && !plain.include_usage && !plain.has_tools && !plain.has_response_format
+        !plain.fields.stream
+            && !plain.fields.include_usage
+            && !plain.has_tools
+            && !plain.has_response_format
     );
-    assert_eq!((plain.n, plain.output_limit()), (1, None));
+    assert_eq!((plain.fields.n, plain.output_limit()), (1, None));
 }
 
 #[test]
@@ -211,8 +222,8 @@ fn the_cap_lowers_limits_and_never_raises_them() {
 fn of_two_equal_keys_the_last_counts_and_both_are_patched() {
     let body = r#"{"model":"a","messages":[{}],"model":"b","stream":true,"stream_options":{"include_usage":true},"stream_options":null}"#;
     let request = peek(body);
-    assert_eq!(request.model, "b");
-    assert!(!request.include_usage);
+    assert_eq!(request.fields.model, "b");
+    assert!(!request.fields.include_usage);
     assert_eq!(
         patched(
             body,

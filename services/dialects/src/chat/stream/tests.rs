@@ -70,6 +70,7 @@ impl Default for Asking {
 
 fn open(asking: Asking) -> ChatStream {
     let asked = Asked {
+        payload: Payload::Message,
         include_usage: asking.include_usage,
         choices: asking.choices,
     };

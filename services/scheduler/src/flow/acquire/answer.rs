@@ -172,6 +172,8 @@ impl Call<'_> {
             Endpoint::Transcription => Operation::Transcription,
             Endpoint::Embed => Operation::Embed,
             Endpoint::EmbedBatch => Operation::EmbedBatch,
+            Endpoint::Translation => Operation::Translation,
+            Endpoint::ImageEdit => Operation::Edit,
             _ if self.asked.stream => Operation::Stream,
             _ => Operation::Create,
         }

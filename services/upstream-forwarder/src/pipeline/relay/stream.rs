@@ -8,7 +8,8 @@ use std::{sync::Arc, time::Duration};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use switchboard_dialects::{
-    AnswerStream, Class, Form, ReadOptions, StreamOptions, UpstreamError, sse::Codec,
+    AnswerStream, Class, ReadOptions, StreamOptions, UpstreamError,
+    sse::{Codec, Framing},
 };
 use switchboard_proto::inference::v1::StreamProgress;
 use tokio::time::Instant;
@@ -48,8 +49,9 @@ pub(super) async fn relay(
     let content_type = headers.get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok());
     course.stream = Some(request.asked.stream(options(conductor, request, course)));
-    let reading = match request.asked.form() {
-        Form::Bytes => Reading::Events,
+    let reading = match request.asked.framing(content_type) {
+        Some(Framing::Events) => Reading::Events,
+        Some(Framing::Whole) => Reading::Whole,
         _ => adapter.reading(content_type, conductor.config.event_limit),
     };
     let mut codec = match reading {
@@ -78,6 +80,9 @@ pub(super) async fn relay(
             course.live.written(&conductor.journal).await;
             let progress = course.progress();
             caller.pass(out, state.done, progress).await?;
+        } else if state.done {
+            // The end of bytes is nothing but an end.
+            caller.pass(Bytes::new(), true, None).await?;
         }
         match read {
             Ok(()) if state.done => {
