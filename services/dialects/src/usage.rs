@@ -12,6 +12,7 @@ mod tests;
 use bytes::Bytes;
 
 pub(crate) use self::anthropic::AnthropicUsage;
+pub use self::anthropic::{ModelUsage, usage_by_model};
 use crate::json::{Cursor, JsonError, Kind, Text, Value, whole_number};
 use crate::whole::member;
 

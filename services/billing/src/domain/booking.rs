@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use switchboard_common::ids::RequestId;
 use switchboard_proto::{
-    billing::v1::{Party, Settlement},
+    billing::v1::{ModelUsage, Party, Settlement},
     common::v1::{Usage, UsageSource},
     scheduler::v1::Rates,
 };
@@ -97,14 +97,14 @@ impl Valid {
         !self.settlement.charge_nothing && self.settlement.usage.is_some()
     }
 
-    /// Prices it. `cost` gives the cost sheet of a version; an attempt without one costs nothing that we know of.
+    /// Prices it. `sheet` gives the sheet of a version; an attempt without one costs nothing that we know of.
     pub(crate) fn price(
         mut self,
         price: Option<&Rates>,
-        cost: impl Fn(u64) -> Option<Arc<Rates>>,
+        sheet: impl Fn(u64) -> Option<Arc<Rates>>,
     ) -> Result<Priced, Box<Refused>> {
-        self.measure(price, &cost);
-        match self.amounts(price, cost) {
+        self.measure(price, &sheet);
+        match self.amounts(price, sheet) {
             Ok(amounts) => Ok(Priced {
                 amounts,
                 valid: self,
@@ -145,7 +145,7 @@ impl Valid {
     fn amounts(
         &self,
         price: Option<&Rates>,
-        cost: impl Fn(u64) -> Option<Arc<Rates>>,
+        sheet: impl Fn(u64) -> Option<Arc<Rates>>,
     ) -> Result<Amounts, Problem> {
         let mut amounts = Amounts::default();
         if self.charges()
@@ -154,11 +154,14 @@ impl Valid {
             let rates = price.ok_or(Problem::Unpriced(self.settlement.price_version))?;
             let factors =
                 Factors::from_wire(self.party.group_multiplier, self.party.user_multiplier);
-            amounts.charge_nanos = bounded(rate(rates, usage, factors)?.0)?;
+            amounts.charge_nanos = match self.settlement.models.as_slice() {
+                [] => bounded(rate(rates, usage, factors)?.0)?,
+                models => charge_models(models, rates, &sheet, factors)?,
+            };
             amounts.counted_tokens = i64::try_from(counted_tokens(usage)).map_err(|_| Overflow)?;
         }
         for attempt in &self.settlement.attempts {
-            let nanos = match (&attempt.usage, cost(attempt.cost_version)) {
+            let nanos = match (&attempt.usage, sheet(attempt.cost_version)) {
                 (Some(usage), Some(rates)) => rate(&rates, usage, Factors::ONE)?.0,
                 _ => 0,
             };
@@ -170,6 +173,29 @@ impl Valid {
         }
         Ok(amounts)
     }
+}
+
+/// Each model's part at its own sheet, or at the request's where it has none (CASES A24). What a request costs as such is
+/// charged once.
+fn charge_models(
+    models: &[ModelUsage],
+    own: &Rates,
+    sheet: impl Fn(u64) -> Option<Arc<Rates>>,
+    factors: Factors,
+) -> Result<i64, Overflow> {
+    let request = Rates {
+        per_request: own.per_request,
+        ..Rates::default()
+    };
+    let mut nanos = rate(&request, &Usage::default(), factors)?.0;
+    for part in models {
+        let rates = sheet(part.price_version);
+        let mut rates = rates.map_or_else(|| own.clone(), |rates| (*rates).clone());
+        rates.per_request = None;
+        let usage = part.usage.unwrap_or_default();
+        nanos = bounded(nanos.saturating_add(rate(&rates, &usage, factors)?.0))?;
+    }
+    bounded(nanos)
 }
 
 fn bounded(nanos: i64) -> Result<i64, Overflow> {
@@ -202,7 +228,11 @@ fn check(settlement: &Settlement) -> Result<RequestId, Problem> {
         .attempts
         .iter()
         .filter_map(|attempt| attempt.usage.as_ref());
-    for usage in usages.chain(settlement.usage.as_ref()) {
+    let models = settlement
+        .models
+        .iter()
+        .filter_map(|part| part.usage.as_ref());
+    for usage in usages.chain(settlement.usage.as_ref()).chain(models) {
         if counts(usage)
             .into_iter()
             .flatten()

@@ -127,6 +127,32 @@ fn nonsense_is_named() {
 }
 
 #[test]
+fn each_model_of_an_answer_is_charged_at_its_own_sheet() {
+    let part = |output: u64, price_version: u64| ModelUsage {
+        model: "m".to_owned(),
+        usage: Some(Usage {
+            output_tokens: Some(output),
+            ..Usage::default()
+        }),
+        price_version,
+    };
+    let mut several = settlement(id(1), 30, false, 1);
+    several.models = vec![part(10, 7), part(15, 0), part(5, 8)];
+    let rates = |output: i64, per_request: i64| Rates {
+        output: Some(output),
+        per_request: Some(per_request),
+        ..Rates::default()
+    };
+    let own = rates(2_000_000, 100);
+    let other = Arc::new(rates(9_000_000, 5_000));
+    let sheet = |version| (version == 7).then(|| Arc::clone(&other));
+    let priced = Valid::new(several).unwrap().price(Some(&own), sheet);
+    // 10 × 9 + (15 + 5) × 2, and the request once
+    let amounts = priced.unwrap().amounts;
+    assert_eq!((amounts.charge_nanos, amounts.counted_tokens), (230, 30));
+}
+
+#[test]
 fn no_text_keeps_a_settlement_out_of_the_books() {
     let mut dirty = settlement(id(1), 1, false, 1);
     dirty.tags = "a\0b".to_owned();

@@ -124,6 +124,11 @@ impl Books {
                 );
             }
         }
+        if price.is_some() {
+            for part in &valid.settlement.models {
+                self.sheet(part.price_version).await;
+            }
+        }
         valid.price(price.as_deref(), |version| sheets.known(version))
     }
 

@@ -2,8 +2,17 @@
 
 use bytes::Bytes;
 
-use super::{MAX_RAW, Usage, UsageReport, tokens};
+use super::{MAX_RAW, Usage, UsageReport, key_is, tokens};
 use crate::json::{Cursor, JsonError, Kind, Value};
+
+/// What one model used of an answer that several made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelUsage {
+    /// As the upstream names it; empty where it does not.
+    pub model: String,
+    /// What it used.
+    pub usage: Usage,
+}
 
 /// Anthropic's numbers, as they were said. Its input count holds neither what a cache served nor what was written to one;
 /// its output count includes thinking.
@@ -83,6 +92,109 @@ impl Counts {
     }
 }
 
+/// The entries of `iterations` that cost something, by model, in the order of their first one: the provider itself went on
+/// with another model, compacted the context or asked an advisor, each with tokens of its own. An entry without output
+/// among others was blocked before it said anything and costs nothing (CASES A24). `None`: there are none.
+fn iterations(text: &str, usage: Value) -> Result<Option<Vec<ModelUsage>>, JsonError> {
+    let mut list = None;
+    let mut members = Cursor::at_value(text, usage);
+    members.enter_object()?;
+    let mut first = true;
+    while let Some(key) = members.next_key(&mut first)? {
+        let value = members.skip()?;
+        if key_is(text, key, "iterations") {
+            list = Some(value).filter(|value| value.kind == Kind::Array);
+        }
+    }
+    let Some(list) = list else {
+        return Ok(None);
+    };
+    let mut entries = Vec::new();
+    let mut items = Cursor::at_value(text, list);
+    items.enter_array()?;
+    let mut first = true;
+    while items.next_item(&mut first)? {
+        let entry = items.skip()?;
+        if entry.kind == Kind::Object {
+            entries.push(iteration(text, entry)?);
+        }
+    }
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    let several = entries.len() > 1;
+    let mut by_model: Vec<ModelUsage> = Vec::new();
+    for (model, usage) in entries {
+        if several && usage.output == Some(0) {
+            continue;
+        }
+        match by_model.iter_mut().find(|known| known.model == model) {
+            Some(known) => known.usage = sum(known.usage, usage),
+            None => by_model.push(ModelUsage { model, usage }),
+        }
+    }
+    Ok(Some(by_model))
+}
+
+fn iteration(text: &str, entry: Value) -> Result<(String, Usage), JsonError> {
+    let mut counts = Counts::default();
+    counts.take(text, entry)?;
+    let mut model = String::new();
+    let mut members = Cursor::at_value(text, entry);
+    members.enter_object()?;
+    let mut first = true;
+    while let Some(key) = members.next_key(&mut first)? {
+        let value = members.skip()?;
+        if key_is(text, key, "model") {
+            model = value
+                .text()
+                .map(|name| name.decode(text).into_owned())
+                .unwrap_or_default();
+        }
+    }
+    Ok((model, counts.canonical()))
+}
+
+fn sum(a: Usage, b: Usage) -> Usage {
+    let add = |a: Option<u64>, b: Option<u64>| match (a, b) {
+        (Some(a), Some(b)) => Some(a.saturating_add(b)),
+        (a, b) => a.or(b),
+    };
+    Usage {
+        input: add(a.input, b.input),
+        cached_input: add(a.cached_input, b.cached_input),
+        cache_write_5m: add(a.cache_write_5m, b.cache_write_5m),
+        cache_write_1h: add(a.cache_write_1h, b.cache_write_1h),
+        output: add(a.output, b.output),
+        reasoning: add(a.reasoning, b.reasoning),
+        ..Usage::default()
+    }
+}
+
+/// What each model used, from a report's own JSON ([`UsageReport::raw`]); empty where the upstream did not tell it.
+#[must_use]
+pub fn usage_by_model(raw: &str) -> Vec<ModelUsage> {
+    if !raw.contains("\"iterations\"") {
+        return Vec::new();
+    }
+    let read = || {
+        let mut last = Cursor::new(raw).skip()?;
+        if last.kind == Kind::Array {
+            let mut items = Cursor::at_value(raw, last);
+            items.enter_array()?;
+            let mut first = true;
+            while items.next_item(&mut first)? {
+                last = items.skip()?;
+            }
+        }
+        match last.kind {
+            Kind::Object => iterations(raw, last),
+            _ => Ok(None),
+        }
+    };
+    read().ok().flatten().unwrap_or_default()
+}
+
 impl UsageReport {
     /// Reads the usage object of a whole Anthropic answer; `None` for anything that is no object, and an object that tells
     /// nothing.
@@ -104,6 +216,8 @@ pub(crate) struct AnthropicUsage {
     last: Bytes,
     /// The latest tells the input, too: it stands for all.
     whole: bool,
+    /// All iterations together, where they were told: they are what is billed, the totals may leave some out.
+    iterated: Option<Usage>,
 }
 
 impl AnthropicUsage {
@@ -130,6 +244,14 @@ impl AnthropicUsage {
         let mut counts = self.counts;
         counts.take(text, value).ok()?;
         self.counts = counts;
+        if let Ok(Some(parts)) = iterations(text, value) {
+            let nothing = Usage {
+                input: Some(0),
+                output: Some(0),
+                ..Usage::default()
+            };
+            self.iterated = Some(parts.iter().fold(nothing, |all, part| sum(all, part.usage)));
+        }
         let raw = value.span.of(text);
         let raw = if raw.len() <= MAX_RAW / 2 { raw } else { "" };
         Some(Bytes::copy_from_slice(raw.as_bytes()))
@@ -137,7 +259,14 @@ impl AnthropicUsage {
 
     /// What was told so far. Raw it is the object that tells all, else an array of the first and the last one.
     pub(crate) fn report(&self) -> Option<UsageReport> {
-        let usage = self.counts.canonical();
+        let told = self.counts.canonical();
+        let usage = match self.iterated {
+            Some(all) => Usage {
+                reasoning: told.reasoning.map(|part| part.min(all.output.unwrap_or(0))),
+                ..all
+            },
+            None => told,
+        };
         if usage.is_empty() {
             return None;
         }

@@ -86,6 +86,11 @@ impl Catalogue {
         offered.then_some(resolved)
     }
 
+    /// Billing's price version of a model by its name, whoever may call it; `None`: it has none here.
+    pub(crate) fn price_of(&self, name: &str) -> Option<u64> {
+        self.lookup(name)?.price_version()
+    }
+
     fn lookup(&self, name: &str) -> Option<Resolved> {
         let known = |name: &str| {
             let named = self.by_name.get(name).or_else(|| self.by_alias.get(name));
@@ -216,6 +221,14 @@ mod tests {
 
     fn pair(a: &str, b: &str) -> Option<(String, String)> {
         Some((a.to_owned(), b.to_owned()))
+    }
+
+    #[test]
+    fn a_model_has_its_price_whoever_may_call_it() {
+        let catalogue = catalogue();
+        assert_eq!(catalogue.price_of("gpt-5-20260101"), Some(1));
+        assert_eq!(catalogue.price_of("gpt-4o"), Some(7));
+        assert_eq!(catalogue.price_of("claude"), None);
     }
 
     #[test]

@@ -264,6 +264,7 @@ impl Story {
             output_cap: self.output_cap,
             span_id: String::new(),
             audio_millis: self.audio_millis,
+            models: Vec::new(),
         }
     }
 

@@ -85,6 +85,8 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
     pub(crate) who: Arc<admission::Caller>,
     pub(crate) catalogue_version: u64,
+    /// That version.
+    pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) resolved: Resolved,
     pub(crate) price_version: u64,
     pub(crate) fingerprint: Bytes,
@@ -135,6 +137,7 @@ pub(super) async fn admit(
         arrived: conductor.instant_of(call.arrived_us),
         total: total(conductor, &resolved),
         catalogue_version: Catalogue::version(&catalogue),
+        catalogue,
         call,
         asked,
         body,

@@ -5,8 +5,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use switchboard_dialects::usage::{ModelUsage as PartUsage, usage_by_model};
 use switchboard_proto::{
-    billing::v1::VoidRequest,
+    billing::v1::{ModelUsage, Settlement, VoidRequest},
+    common::v1::UsageSource,
     scheduler::v1::{LeaseUpdate, Release, lease_update::Update},
 };
 
@@ -58,6 +60,7 @@ async fn record(
     let mut settlement = course
         .live
         .story(|story| story.settlement(end, counted, now_us, write_us));
+    settlement.models = models(request, &settlement);
     settlement.span_id = switchboard_common::grpc::span_id();
     // From here on its drafts are late news.
     course.live.close();
@@ -72,6 +75,30 @@ async fn record(
             .money
             .carry(id, Money::Settlement(Box::new(settlement)));
     }
+}
+
+/// What each model used of an answer that the provider let several models make, with the sheet of those that have one here
+/// under the provider's name (CASES A24); the model that was asked for has the request's. Empty for any other answer.
+fn models(request: &Request, settlement: &Settlement) -> Vec<ModelUsage> {
+    if settlement.usage_source() != UsageSource::Provider {
+        return Vec::new();
+    }
+    let asked = settlement.attempts.last().map(|last| &*last.upstream_model);
+    let parts = usage_by_model(&settlement.usage_raw);
+    let is_asked = |name: &str| name.is_empty() || Some(name) == asked;
+    if parts.iter().all(|part| is_asked(&part.model)) {
+        return Vec::new();
+    }
+    let priced = |part: PartUsage| ModelUsage {
+        price_version: if is_asked(&part.model) {
+            0
+        } else {
+            request.catalogue.price_of(&part.model).unwrap_or(0)
+        },
+        usage: Some(usage::to_wire(&part.usage)),
+        model: part.model,
+    };
+    parts.into_iter().map(priced).collect()
 }
 
 /// Tokens of what nobody reported.

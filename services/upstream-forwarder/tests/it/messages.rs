@@ -177,6 +177,43 @@ async fn errors_in_a_success_move_on_and_the_callers_own_pass_in_their_form() {
 }
 
 #[tokio::test]
+async fn each_model_of_a_providers_own_fallback_brings_its_sheet() {
+    // CASES A24
+    let rig = rig().await;
+    let mut said = message();
+    said["model"] = "other".into();
+    said["usage"]["iterations"] = json!([
+        {"type": "message", "model": "upstream-gpt", "input_tokens": 900, "output_tokens": 0},
+        {"type": "message", "model": "upstream-gpt", "input_tokens": 10, "output_tokens": 5},
+        {"type": "fallback_message", "model": "other", "input_tokens": 40, "output_tokens": 20},
+        {"type": "fallback_message", "model": "elsewhere", "input_tokens": 1, "output_tokens": 2},
+    ]);
+    rig.upstream.push(Script::json(200, &said));
+    let answer = ask(&rig, false).await;
+    let settlement = rig.settlement(&answer.id).await;
+    let usage = settlement.usage.unwrap();
+    assert_eq!(
+        (usage.input_tokens, usage.output_tokens),
+        (Some(51), Some(27))
+    );
+    let models: Vec<_> = settlement
+        .models
+        .iter()
+        .map(|part| {
+            let output = part.usage.and_then(|usage| usage.output_tokens);
+            (part.model.as_str(), output, part.price_version)
+        })
+        .collect();
+    let expected = [
+        ("upstream-gpt", Some(5), 0),
+        ("other", Some(20), 5),
+        ("elsewhere", Some(2), 0),
+    ];
+    assert_eq!(models, expected);
+    rig.end().await;
+}
+
+#[tokio::test]
 async fn counting_takes_a_slot_and_no_money_and_leaves_no_row() {
     let rig = rig().await;
     rig.upstream

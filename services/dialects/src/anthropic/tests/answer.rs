@@ -2,7 +2,7 @@ use super::{bytes, create};
 use crate::anthropic::{MessagesCall, MessagesRequest};
 use crate::dialect::{DialectRequest as _, ReadOptions, WholeAnswer};
 use crate::error::{Class, UpstreamError};
-use crate::usage::Usage;
+use crate::usage::{Usage, usage_by_model};
 
 const ASKED: &str = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
 
@@ -75,6 +75,37 @@ fn details_without_a_total_count_and_nonsense_does_not() {
         ..Usage::default()
     };
     assert_eq!(usage, expected);
+}
+
+#[test]
+fn iterations_are_what_is_billed_each_with_its_model() {
+    // CASES A24
+    let iterated = r#"{"input_tokens":20,"output_tokens":30,"output_tokens_details":{"thinking_tokens":4},"iterations":[
+        {"type":"message","model":"a","input_tokens":900,"output_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0},
+        {"type":"message","model":"a","input_tokens":10,"output_tokens":5,"cache_read_input_tokens":7,"cache_creation_input_tokens":0},
+        {"type":"compaction","model":"a","input_tokens":1,"output_tokens":2},
+        {"type":"fallback_message","model":"b","input_tokens":20,"output_tokens":30,"cache_creation_input_tokens":8,"cache_creation":{"ephemeral_1h_input_tokens":8}}]}"#;
+    let usage = usage_of(iterated);
+    assert_eq!((usage.input, usage.output), (Some(31), Some(37)));
+    assert_eq!(
+        (usage.cached_input, usage.cache_write_1h),
+        (Some(7), Some(8))
+    );
+    assert_eq!(usage.reasoning, Some(4));
+    let parts = usage_by_model(iterated);
+    let told: Vec<_> = parts
+        .iter()
+        .map(|part| (part.model.as_str(), part.usage.input, part.usage.output))
+        .collect();
+    assert_eq!(told, [("a", Some(11), Some(7)), ("b", Some(20), Some(30))]);
+    assert_eq!(usage_by_model(&format!("[{{}},{iterated}]")), parts);
+    // one entry is the whole answer, whatever it made
+    let warmed = r#"{"input_tokens":9,"output_tokens":0,"iterations":[{"type":"message","model":"a","input_tokens":9,"output_tokens":0}]}"#;
+    assert_eq!(usage_of(warmed).input, Some(9));
+    assert_eq!(
+        usage_by_model(r#"{"input_tokens":9,"iterations":null}"#),
+        []
+    );
 }
 
 #[test]
