@@ -9,7 +9,11 @@ use switchboard_common::{
     error::{Failure, ReasonExt as _},
     rate_limit::is_limit_header,
 };
-use switchboard_dialects::error::{Saying, Shape};
+use switchboard_dialects::{
+    Progress,
+    error::{Saying, Shape},
+    responses::failed_event,
+};
 use switchboard_proto::{common::v1::Dialect, inference::v1::StreamProgress};
 
 /// Why the edge cannot start.
@@ -119,15 +123,25 @@ impl Teller {
     /// A failure as the last event, or element, of a stream whose head went out.
     pub(crate) fn event(&self, failure: &Failure) -> Bytes {
         let saying = saying(failure, &self.request_id);
-        if !self.array {
+        if self.array {
+            let body = shape(self.dialect).body(&saying);
+            let mut out = BytesMut::with_capacity(body.len() + 4);
+            out.put_slice(if self.begun { b",\n" } else { b"[" });
+            out.put_slice(&body);
+            out.put_slice(b"\n]");
+            return out.freeze();
+        }
+        if self.dialect != Dialect::OpenaiResponses {
             return shape(self.dialect).event(&saying);
         }
-        let body = shape(self.dialect).body(&saying);
-        let mut out = BytesMut::with_capacity(body.len() + 4);
-        out.put_slice(if self.begun { b",\n" } else { b"[" });
-        out.put_slice(&body);
-        out.put_slice(b"\n]");
-        out.freeze()
+        let at = &self.progress;
+        let at = Progress {
+            response_id: at.response_id.clone(),
+            created_at: at.created_at,
+            model: at.model.clone(),
+            next_sequence: at.next_sequence,
+        };
+        failed_event(&at, &saying)
     }
 }
 

@@ -59,9 +59,11 @@ const MODERATIONS: Endpoint = call(
 );
 const RERANK: Endpoint = call("/v1/rerank", Dialect::Rerank, proto::Endpoint::Unspecified);
 /// Calls that have a body and answer with what a model made.
-const CALLS: [Endpoint; 10] = [
+const CALLS: [Endpoint; 12] = [
     CHAT,
     EMBEDDINGS,
+    RESPONSES,
+    RESPONSE_TOKENS,
     COMPLETIONS,
     IMAGES,
     IMAGE_EDITS,
@@ -71,6 +73,34 @@ const CALLS: [Endpoint; 10] = [
     MODERATIONS,
     RERANK,
 ];
+const RESPONSES: Endpoint = Endpoint {
+    route: "/v1/responses",
+    dialect: Dialect::OpenaiResponses,
+    what: proto::Endpoint::Unspecified,
+    has_body: true,
+};
+const RESPONSE_TOKENS: Endpoint = Endpoint {
+    route: "/v1/responses/input_tokens",
+    dialect: Dialect::OpenaiResponses,
+    what: proto::Endpoint::CountTokens,
+    has_body: true,
+};
+const RESPONSE: Endpoint = Endpoint {
+    route: "/v1/responses/{id}",
+    dialect: Dialect::OpenaiResponses,
+    what: proto::Endpoint::Retrieve,
+    has_body: false,
+};
+const CANCEL: Endpoint = Endpoint {
+    route: "/v1/responses/{id}/cancel",
+    what: proto::Endpoint::Cancel,
+    ..RESPONSE
+};
+const INPUT_ITEMS: Endpoint = Endpoint {
+    route: "/v1/responses/{id}/input_items",
+    what: proto::Endpoint::InputItems,
+    ..RESPONSE
+};
 const MODELS: Endpoint = Endpoint {
     route: "/v1/models",
     dialect: Dialect::OpenaiModels,
@@ -123,6 +153,32 @@ pub(super) fn routes() -> Router<Edge> {
                 }
             }),
         );
+    }
+    for (endpoint, allowed) in [
+        (RESPONSE, "GET, DELETE"),
+        (CANCEL, "POST"),
+        (INPUT_ITEMS, "GET"),
+    ] {
+        for path in spellings(endpoint.route) {
+            router = router.route(
+                &path,
+                any(
+                    move |State(edge): State<Edge>,
+                          id: Result<Path<String>, PathRejection>,
+                          request: Request| async move {
+                        let what = match (request.method(), endpoint.what) {
+                            (&Method::DELETE, proto::Endpoint::Retrieve) => proto::Endpoint::Delete,
+                            (&Method::POST, proto::Endpoint::Cancel) => endpoint.what,
+                            (&Method::GET, what) if what != proto::Endpoint::Cancel => what,
+                            _ => return wrong_method(&edge, allowed, Shape::OpenAi),
+                        };
+                        // An id that is no text is nobody's.
+                        let id = id.map(|Path(id)| id).unwrap_or_default();
+                        serve(edge, Endpoint { what, ..endpoint }, id, request).await
+                    },
+                ),
+            );
+        }
     }
     // Model names may hold slashes. Gemini's paths lie here too.
     for path in ["/v1/models/{*model}", "/models/{*model}"] {

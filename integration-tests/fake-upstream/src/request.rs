@@ -57,6 +57,8 @@ pub(crate) enum Endpoint {
     Chat,
     Embeddings,
     Models,
+    /// Creates, and what is asked of a response: says what it is scripted to say.
+    Responses,
     Unknown,
 }
 
@@ -68,6 +70,8 @@ impl Endpoint {
             Self::Embeddings
         } else if path.ends_with("/models") || path.contains("/models/") {
             Self::Models
+        } else if path.ends_with("/responses") || path.contains("/responses/") {
+            Self::Responses
         } else {
             Self::Unknown
         }

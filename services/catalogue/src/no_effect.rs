@@ -58,6 +58,7 @@ const fn not(
 /// The dialects that this version serves.
 pub(crate) const SERVED: &[&str] = &[
     "openai.chat",
+    "openai.responses",
     "openai.embeddings",
     "openai.completions",
     "openai.images",

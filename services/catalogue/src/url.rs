@@ -136,6 +136,9 @@ impl Account {
         let (version, path) = match (dialect, operation) {
             (Dialect::OpenaiChat, Operation::Create) => ("/v1", "/chat/completions"),
             (Dialect::OpenaiResponses, Operation::Create) => ("/v1", "/responses"),
+            (Dialect::OpenaiResponses, Operation::CountTokens) => {
+                ("/v1", "/responses/input_tokens")
+            }
             (Dialect::OpenaiEmbeddings, Operation::Create) => ("/v1", "/embeddings"),
             (Dialect::OpenaiCompletions, Operation::Create) => ("/v1", "/completions"),
             (Dialect::OpenaiImages, Operation::Create) => ("/v1", "/images/generations"),

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use bytes::{BufMut as _, Bytes};
 
+use crate::dialect::Finished;
 use crate::error::{Class, Rules, UpstreamError};
 use crate::sse::{DEFAULT_MAX_EVENT, Decoder, Frame, Outbox};
 use crate::text::TextBuffer;
@@ -110,6 +111,11 @@ pub trait AnswerStream: Debug + Send + Sync {
     fn stored_id(&self) -> Option<&str> {
         None
     }
+
+    /// How the response of which it tells ended, in the dialect that has responses.
+    fn finished(&self) -> Option<Finished> {
+        None
+    }
 }
 
 /// One event of the upstream.
@@ -200,6 +206,11 @@ pub(crate) trait Grammar: Debug + Send + Sync {
 
     /// See [`AnswerStream::stored_id`].
     fn stored_id(&self) -> Option<&str> {
+        None
+    }
+
+    /// See [`AnswerStream::finished`].
+    fn finished(&self) -> Option<Finished> {
         None
     }
 }
@@ -335,6 +346,10 @@ impl<G: Grammar> AnswerStream for Carrier<G> {
 
     fn stored_id(&self) -> Option<&str> {
         self.grammar.stored_id()
+    }
+
+    fn finished(&self) -> Option<Finished> {
+        self.grammar.finished()
     }
 }
 

@@ -16,6 +16,7 @@ mod template;
 
 pub use answer::ChatAnswer;
 pub(crate) use chunk::Payload;
+pub(crate) use edits::PublicName;
 pub use fields::Fields;
 pub(crate) use fields::{MOST_ANSWERS, answers};
 pub use patch::Patch;

@@ -75,6 +75,19 @@ pub struct WholeAnswer {
     pub text: Option<TextBuffer>,
     /// The id under which the upstream keeps it (Responses with `store`).
     pub stored_id: Option<String>,
+    /// How the response that it tells of ended; `None`: it goes on in the background, or there is no such thing.
+    pub finished: Option<Finished>,
+}
+
+/// How a response ended that may be made in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finished {
+    /// With an answer, though it may be cut short.
+    Answered,
+    /// It failed.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
 }
 
 /// A caller's request as far as Switchboard has to understand it. Made by reading the body once; it does not hold the
@@ -140,7 +153,12 @@ pub trait DialectRequest: Debug + Send + Sync {
         Needs::default()
     }
 
-    /// The response that this request continues.
+    /// Whether the answer may go on to be made after it was given (Responses with `background`).
+    fn background(&self) -> bool {
+        false
+    }
+
+    /// The response that this request continues, or asks for.
     fn previous_response(&self) -> Option<&str> {
         None
     }

@@ -28,6 +28,7 @@ mod multipart;
 pub mod parameters;
 mod request;
 pub mod rerank;
+pub mod responses;
 pub mod sse;
 mod text;
 mod typed;
@@ -35,7 +36,7 @@ pub mod usage;
 mod whole;
 
 pub use carry::{AnswerStream, Progress, RawStream, StreamOptions};
-pub use dialect::{Change, DialectRequest, Form, Needs, ReadOptions, WholeAnswer};
+pub use dialect::{Change, DialectRequest, Finished, Form, Needs, ReadOptions, WholeAnswer};
 pub use error::{Class, UpstreamError};
 pub use request::RequestError;
 pub use text::TextBuffer;

@@ -58,7 +58,14 @@ impl Component {
         let registry = Arc::new(Registry::default());
         let feed = Feed::start(deps.database.clone(), config.feed.clone(), &deps.lifecycle);
         let instance = RequestId::generate(deps.clock.now_ms()).as_uuid();
+        let responses = crate::flow::Responses::new(
+            deps.database.clone(),
+            Arc::clone(&deps.clock),
+            config.response_ttl,
+            config.responses_known,
+        );
         let core = Arc::new(Core {
+            responses,
             catalogue: Catalogue::new(
                 Versions::new(deps.database),
                 feed,

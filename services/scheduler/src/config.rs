@@ -32,6 +32,11 @@ pub struct Config {
     pub tries: usize,
     /// Candidates told to the forwarder. `32`.
     pub candidates: usize,
+    /// How long it is remembered which account keeps a response: so long it can be continued and asked for. `30d`.
+    #[serde(with = "switchboard_common::settings::duration")]
+    pub response_ttl: Duration,
+    /// Responses of which that is kept in memory; others are looked up. `100000`.
+    pub responses_known: u64,
 }
 
 impl Default for Config {
@@ -46,6 +51,8 @@ impl Default for Config {
             kept_versions: 16,
             tries: 64,
             candidates: 32,
+            response_ttl: Duration::from_secs(30 * 24 * 3_600),
+            responses_known: 100_000,
         }
     }
 }

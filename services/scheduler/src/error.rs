@@ -28,6 +28,9 @@ pub enum Error {
         /// What is wrong.
         source: serde_json::Error,
     },
+    /// What was to be written was dropped before it was.
+    #[error("the database was not asked")]
+    Interrupted,
     /// There is no such version.
     #[error("there is no catalogue version {0}")]
     NoVersion(u64),
@@ -45,6 +48,7 @@ impl From<Error> for Failure {
                 tracing::warn!(%error, "scheduler database failed");
                 unavailable()
             }
+            Error::Interrupted => unavailable(),
             Error::State(error) => {
                 tracing::debug!(%error, "state store failed");
                 unavailable()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use switchboard_common::error::{Failure, Reason};
+use switchboard_dialects::responses::{CountRequest, ResponsesRequest, StoredCall, StoredRequest};
 use switchboard_dialects::{
     DialectRequest, Needs, RequestError,
     anthropic::{MessagesCall, MessagesRequest},
@@ -29,6 +30,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) content_type: &'a str,
     /// The query, without the key.
     pub(crate) query: &'a str,
+    /// The public name of the model that made the response in question; empty: there is none.
+    pub(crate) made_by: &'a str,
 }
 
 /// Reads the body in one pass.
@@ -64,6 +67,16 @@ pub(crate) fn read(asking: &Asking<'_>, body: &[u8]) -> Result<Arc<dyn DialectRe
         },
         Dialect::OpenaiModerations => ModerationsRequest::peek(body).map(shared),
         Dialect::Rerank => RerankRequest::peek(body).map(shared),
+        Dialect::OpenaiResponses => match stored_call(asking.endpoint) {
+            Some(call) => {
+                let (id, model) = (asking.resource, asking.made_by);
+                Ok(Arc::new(StoredRequest::new(call, id, model, asking.query)))
+            }
+            None if asking.endpoint == Endpoint::CountTokens => {
+                CountRequest::peek(body).map(|asked| Arc::new(asked) as _)
+            }
+            None => ResponsesRequest::peek(body).map(|asked| Arc::new(asked) as _),
+        },
         _ => {
             let text = "this endpoint is not served here";
             return Err(Failure::new(Reason::InvalidRequest, text));
@@ -92,6 +105,17 @@ fn gemini_call(endpoint: Endpoint, query: &str) -> gemini::Call {
 
 fn shared(asked: impl DialectRequest + 'static) -> Arc<dyn DialectRequest> {
     Arc::new(asked)
+}
+
+/// What is asked of a response that exists, if that is what an endpoint is about.
+pub(crate) const fn stored_call(endpoint: Endpoint) -> Option<StoredCall> {
+    match endpoint {
+        Endpoint::Retrieve => Some(StoredCall::Retrieve),
+        Endpoint::Delete => Some(StoredCall::Delete),
+        Endpoint::Cancel => Some(StoredCall::Cancel),
+        Endpoint::InputItems => Some(StoredCall::InputItems),
+        _ => None,
+    }
 }
 
 /// The form of errors in a dialect.

@@ -45,6 +45,7 @@ pub(crate) struct Meters {
     pub(crate) retries: Counter,
     pub(crate) unpriced: Counter,
     pub(crate) prompts_counted: Counter,
+    pub(crate) unbound: Counter,
     pub(crate) in_flight: Gauge,
     pub(crate) buffered: Gauge,
     pub(crate) bodies: Gauge,
@@ -96,6 +97,11 @@ impl Meters {
             prompts_counted: metrics.register(
                 "forwarder_prompts_counted",
                 "Requests whose input was counted while they ran",
+                Counter::default(),
+            ),
+            unbound: metrics.register(
+                "unbound_responses",
+                "Responses of which it could not be written down who keeps them",
                 Counter::default(),
             ),
             in_flight: metrics.register(

@@ -10,19 +10,25 @@ use crate::json::{Kind, Span, Value};
 
 /// The public name of a model.
 #[derive(Debug)]
-pub(super) struct PublicName {
+pub(crate) struct PublicName {
     plain: String,
-    pub quoted: String,
+    /// As a JSON string.
+    pub(crate) quoted: String,
 }
 
 impl PublicName {
-    pub(super) fn new(plain: String) -> Self {
+    pub(crate) fn new(plain: String) -> Self {
         let quoted = quote(&plain);
         Self { plain, quoted }
     }
 
+    /// As it is.
+    pub(crate) fn plain(&self) -> &str {
+        &self.plain
+    }
+
     /// Whether `value` is a string other than this name.
-    pub(super) fn differs(&self, value: Value, data: &str) -> bool {
+    pub(crate) fn differs(&self, value: Value, data: &str) -> bool {
         value.text().is_some_and(|text| {
             value.span.of(data) != self.quoted && text.decode(data) != self.plain
         })

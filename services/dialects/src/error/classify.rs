@@ -27,6 +27,8 @@ const KEYS: &[&str] = &["API_KEY_INVALID", "API_KEY_EXPIRED"];
 
 /// Codes and types that say that the content was refused by policy, whatever the status.
 const POLICY: &[&str] = &[
+    "bio_policy",
+    "image_content_policy_violation",
     "content_filter",
     "content_policy_violation",
     "responsibleaipolicyviolation",
@@ -95,6 +97,24 @@ const IMPLIED: &[(&str, u16)] = &[
     ("api_error", 500),
     ("bad_gateway", 502),
     ("invalid_request_error", 400),
+    // What a response can fail with (PROTOCOLS §5.2)
+    ("invalid_prompt", 400),
+    ("data_residency_mismatch", 400),
+    ("previous_response_not_found", 400),
+    ("invalid_image", 400),
+    ("invalid_image_format", 400),
+    ("invalid_base64_image", 400),
+    ("invalid_image_url", 400),
+    ("invalid_image_mode", 400),
+    ("image_too_large", 400),
+    ("image_too_small", 400),
+    ("image_parse_error", 400),
+    ("image_file_too_large", 400),
+    ("image_file_not_found", 400),
+    ("unsupported_image_media_type", 400),
+    ("empty_image_file", 400),
+    ("failed_to_download_image", 400),
+    ("vector_store_timeout", 504),
     ("invalid_argument", 400),
     ("badrequesterror", 400),
 ];

@@ -17,7 +17,7 @@ const EXPLAINED: usize = 64;
 const ALL_PASS: &str = concat!(
     r#"[{"filter":"group","pass":true},{"filter":"tenant","pass":true},{"filter":"model","pass":true},{"filter":"capability","pass":true},"#,
     r#"{"filter":"dialect","pass":true},{"filter":"enabled","pass":true},{"filter":"weight","pass":true},"#,
-    r#"{"filter":"cooldown","pass":true}]"#
+    r#"{"filter":"cooldown","pass":true},{"filter":"response","pass":true}]"#
 );
 
 /// Writes a choice down.
@@ -33,8 +33,13 @@ pub fn json(
     let mut text = String::with_capacity(160 + shown * 640);
     let _ = write!(
         text,
-        r#"{{"catalogueVersion":"{version}","policy":"{}","layer":"scored","queuedMs":"{queued_ms}","targets":["#,
-        choice.policy.name()
+        r#"{{"catalogueVersion":"{version}","policy":"{}","layer":"{}","queuedMs":"{queued_ms}","targets":["#,
+        choice.policy.name(),
+        if ask.bound.is_some() {
+            "response"
+        } else {
+            "scored"
+        }
     );
     let drawn = choice.order.iter().enumerate();
     let mut first = true;
@@ -228,7 +233,8 @@ mod tests {
                     "dialect",
                     "enabled",
                     "weight",
-                    "cooldown"
+                    "cooldown",
+                    "response"
                 ]
             );
         }

@@ -26,11 +26,13 @@ pub enum Filter {
     Weight = 5,
     /// Neither account nor target rests.
     Cooldown = 6,
+    /// The account keeps the response that is continued or asked for.
+    Response = 7,
 }
 
 impl Filter {
     /// All, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Group,
         Self::Tenant,
         Self::Capability,
@@ -38,6 +40,7 @@ impl Filter {
         Self::Enabled,
         Self::Weight,
         Self::Cooldown,
+        Self::Response,
     ];
 
     /// As explanations write it.
@@ -51,10 +54,11 @@ impl Filter {
             Self::Enabled => "enabled",
             Self::Weight => "weight",
             Self::Cooldown => "cooldown",
+            Self::Response => "response",
         }
     }
 
-    const fn bit(self) -> u8 {
+    const fn bit(self) -> u16 {
         1 << self as u8
     }
 }
@@ -96,6 +100,8 @@ pub struct Ask<'a> {
     pub dialect: Dialect,
     /// What it needs.
     pub needs: Capabilities,
+    /// The account that keeps the response which is continued or asked for: nobody else can serve.
+    pub bound: Option<&'a AccountName>,
     /// Unix milliseconds.
     pub now_ms: i64,
 }
@@ -112,10 +118,10 @@ impl Ask<'_> {
 
 /// How a target did in all tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcomes(u8);
+pub struct Outcomes(u16);
 
 impl Outcomes {
-    const ALL: u8 = (1 << Filter::ALL.len()) - 1;
+    const ALL: u16 = (1 << Filter::ALL.len()) - 1;
 
     /// Whether it may serve.
     #[must_use]
@@ -145,9 +151,10 @@ pub fn outcomes(ask: &Ask<'_>, target: &Target, rests_until_ms: i64) -> Outcomes
         (Filter::Tenant, chosen(ask, target)),
         (Filter::Capability, capable(ask)),
         (Filter::Dialect, reachable(ask, target)),
-        (Filter::Enabled, enabled(target)),
+        (Filter::Enabled, enabled(ask, target)),
         (Filter::Weight, weighted(ask, target)),
         (Filter::Cooldown, rested(ask.now_ms, rests_until_ms)),
+        (Filter::Response, keeps(ask, target)),
     ] {
         if pass {
             passed |= filter.bit();
@@ -176,16 +183,27 @@ pub fn reachable(ask: &Ask<'_>, target: &Target) -> bool {
     upstream_dialect(ask.dialect, target.account.dialects).is_some()
 }
 
-/// Whether the account takes requests.
+/// Whether the account takes requests; one that is drained goes on with what it keeps.
 #[must_use]
-pub fn enabled(target: &Target) -> bool {
-    target.account.status == AccountStatus::Active
+pub fn enabled(ask: &Ask<'_>, target: &Target) -> bool {
+    match target.account.status {
+        AccountStatus::Active => true,
+        AccountStatus::Draining => ask.bound.is_some(),
+        AccountStatus::Disabled => false,
+    }
 }
 
-/// Whether the target is not drained.
+/// Whether the target is not drained, or nobody else can serve.
 #[must_use]
 pub fn weighted(ask: &Ask<'_>, target: &Target) -> bool {
-    ask.weight(target) > 0
+    ask.bound.is_some() || ask.weight(target) > 0
+}
+
+/// Whether the account keeps the response in question, if there is one.
+#[must_use]
+pub fn keeps(ask: &Ask<'_>, target: &Target) -> bool {
+    ask.bound
+        .is_none_or(|account| *account == target.account.name)
 }
 
 /// Whether a rest is over.
@@ -229,6 +247,7 @@ pub fn detail(filter: Filter, ask: &Ask<'_>, target: &Target, rests_until_ms: i6
             AccountStatus::Draining => "draining".to_owned(),
             _ => "disabled".to_owned(),
         },
+        Filter::Response => "another account keeps the response".to_owned(),
         Filter::Weight if ask.rule.weight(&target.account.name).is_some() => {
             "weight 0 for this tenant".to_owned()
         }
@@ -359,6 +378,27 @@ mod tests {
         assert_eq!(
             remark(&ask, b).as_deref(),
             Some("pinned, weight 5 in place of 0")
+        );
+    }
+
+    #[test]
+    fn nobody_but_the_keeper_serves_and_it_does_so_though_it_is_drained() {
+        let mut keeper = fixture::account("a");
+        keeper.status = AccountStatus::Draining;
+        let model = fixture::model(vec![
+            fixture::target_of(keeper, 0, 0),
+            fixture::target("b", 0, 1),
+        ]);
+        let account = "a".into();
+        let ask = Ask {
+            bound: Some(&account),
+            ..ask(&model)
+        };
+        assert_eq!(failed(&ask, &model.targets[0]), [""; 0]);
+        assert_eq!(failed(&ask, &model.targets[1]), ["response"]);
+        assert_eq!(
+            detail(Filter::Response, &ask, &model.targets[1], 0),
+            "another account keeps the response"
         );
     }
 

@@ -87,6 +87,7 @@ pub fn ask(model: &Model) -> Ask<'_> {
         rule: Rule::default(),
         dialect: Dialect::OpenaiChat,
         needs: Capabilities::default(),
+        bound: None,
         now_ms: 1_000,
     }
 }

@@ -60,6 +60,7 @@ impl Core {
             rule: Rule::of(asked.route.as_ref()),
             dialect: Dialect::try_from(asked.dialect).unwrap_or_default(),
             needs: Capabilities::default(),
+            bound: None,
             now_ms: self.clock.now_ms(),
         };
         let public_model = ModelName::from(asked.public_model.as_str());

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use switchboard_common::{clock::SharedClock, lifecycle::Lifecycle};
 use switchboard_state::{admission::Admission, health::Health, hints::Hints};
 
-use super::{catalogue::Catalogue, health::Observed, room::Room, table::Table, undo::Returns};
+use super::{
+    catalogue::Catalogue, health::Observed, responses::Responses, room::Room, table::Table,
+    undo::Returns,
+};
 use crate::{config::Config, domain::known::Registry, metrics::Counted};
 
 /// The scheduler's parts.
@@ -26,6 +29,8 @@ pub struct Core {
     pub registry: Arc<Registry>,
     /// The versions.
     pub catalogue: Catalogue,
+    /// Who keeps which response.
+    pub responses: Responses,
     /// Who waits.
     pub room: Arc<Room>,
     /// Who holds.
@@ -71,6 +76,14 @@ impl Core {
             "release hints",
             Box::pin(async move {
                 tokio::select! { () = core.hear_hints() => {}, () = end.cancelled() => {} }
+            }),
+        );
+        let core = Arc::clone(self);
+        let end = stopping.clone();
+        run(
+            "response sweep",
+            Box::pin(async move {
+                tokio::select! { () = core.responses.sweep() => {}, () = end.cancelled() => {} }
             }),
         );
         let core = Arc::clone(self);

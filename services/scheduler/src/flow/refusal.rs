@@ -94,8 +94,31 @@ pub fn all_queues_full() -> Failure {
     Failure::new(Reason::QueueFull, "the gateway's queue is full").retry_after(SOON)
 }
 
+/// The tenant has no such response.
+pub fn response_not_found(id: &str) -> Failure {
+    let id: String = id.chars().take(128).collect();
+    Failure::new(
+        Reason::PreviousResponseNotFound,
+        format!("there is no response `{id}`, or it is kept no longer"),
+    )
+    .param("previous_response_id")
+}
+
+/// The account that keeps the response cannot serve; it rests for so long, or nobody knows.
+pub fn response_unavailable(rest_ms: Option<u64>) -> Failure {
+    Failure::new(
+        Reason::PreviousResponseUnavailable,
+        "the upstream that keeps this response cannot be asked at the moment; begin again without `previous_response_id` \
+         if you cannot wait",
+    )
+    .retry_after(rest_ms.map_or(LATER, after))
+}
+
 /// No target may serve.
 pub fn nobody(choice: &Choice<'_>, ask: &Ask<'_>, public_model: &str) -> Failure {
+    if ask.bound.is_some() {
+        return response_unavailable(choice.rested_in_ms(ask.now_ms));
+    }
     if let Some(ms) = choice.rested_in_ms(ask.now_ms) {
         return Failure::new(
             Reason::NoAccount,

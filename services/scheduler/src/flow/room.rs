@@ -1,7 +1,7 @@
 //! The waiting room (FLOW-4): who waits, in which order, and for what.
 //!
 //! There is a line for each model and group that waits for supply, one more for each tenant with its own choice of accounts for
-//! the model, and one for each limit of a tenant that is full, so that who waits for what others do not need stands in nobody's
+//! the model or account that alone can serve, and one for each limit of a tenant that is full, so that who waits for what others do not need stands in nobody's
 //! way. Lines are served by age. Only the first of a line tries; when it is
 //! served the next one is woken. A waiter holds its place and nothing else; dropping its ticket leaves at once.
 //!
@@ -36,6 +36,8 @@ pub enum Line {
         group: GroupName,
         /// The tenant, where it has its own choice of accounts.
         tenant: Option<TenantName>,
+        /// The account, where no other one can serve.
+        account: Option<AccountName>,
     },
     /// A slot of a limit of the tenant's own.
     Limit {

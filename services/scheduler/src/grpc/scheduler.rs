@@ -3,15 +3,20 @@
 use std::{pin::Pin, sync::Arc};
 
 use futures_util::{Stream, StreamExt as _};
+use switchboard_common::error::Failure;
 use switchboard_proto::scheduler::v1::{
-    AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, CatalogueSnapshot,
-    GetRateLimitsRequest, GetRateLimitsResponse, LeaseAcks, LeaseUpdates, WatchCatalogueRequest,
-    scheduler_server::Scheduler,
+    AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, BindResponseRequest,
+    BindResponseResponse, CatalogueSnapshot, FindResponseRequest, FindResponseResponse,
+    GetRateLimitsRequest, GetRateLimitsResponse, LeaseAcks, LeaseUpdates, ResponseBinding,
+    WatchCatalogueRequest, scheduler_server::Scheduler,
 };
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::flow::Core;
+use crate::{
+    flow::Core,
+    store::{Binding, Bound},
+};
 
 /// The service. Clones share it.
 #[derive(Clone)]
@@ -50,6 +55,41 @@ impl Scheduler for SchedulerService {
     ) -> Result<Response<GetRateLimitsResponse>, Status> {
         let limits = self.core.rate_limits(request.get_ref()).await?;
         Ok(Response::new(limits))
+    }
+
+    async fn bind_response(
+        &self,
+        request: Request<BindResponseRequest>,
+    ) -> Result<Response<BindResponseResponse>, Status> {
+        let asked = request.into_inner();
+        let binding = asked.binding.unwrap_or_default();
+        let bound = Bound {
+            tenant: asked.tenant,
+            response_id: asked.response_id,
+            binding: Binding {
+                account: binding.account,
+                public_model: binding.public_model,
+                unsettled: binding.unsettled.into(),
+            },
+        };
+        self.core.responses.bind(bound).await?;
+        Ok(Response::new(BindResponseResponse {}))
+    }
+
+    async fn find_response(
+        &self,
+        request: Request<FindResponseRequest>,
+    ) -> Result<Response<FindResponseResponse>, Status> {
+        let asked = request.get_ref();
+        let found = self.core.responses.find(&asked.tenant, &asked.response_id);
+        let found = found.await.map_err(Failure::from)?;
+        Ok(Response::new(FindResponseResponse {
+            binding: found.map(|binding| ResponseBinding {
+                account: binding.account,
+                public_model: binding.public_model,
+                unsettled: binding.unsettled.into(),
+            }),
+        }))
     }
 
     type LeasesStream = Answers<LeaseAcks>;

@@ -7,6 +7,7 @@ mod cooldown;
 mod leases;
 mod limits;
 mod queue;
+mod responses;
 mod rules;
 mod versions;
 mod world;

@@ -5,6 +5,7 @@
 //! elsewhere and handed in, prices are billing's.
 
 use bytes::Bytes;
+use switchboard_dialects::Finished;
 use switchboard_proto::{
     billing::v1::{Attempt, Ending, Party, Settlement, Timing},
     common::v1::{Dialect, Usage, UsageSource},
@@ -22,6 +23,8 @@ pub(crate) struct Story {
     pub(crate) stream: bool,
     /// Output tokens are generated.
     pub(crate) generates: bool,
+    /// Output tokens that were expected at admission.
+    pub(crate) expected_output: u64,
     /// It is never billed: nothing of it is written down (SURF-1).
     pub(crate) free: bool,
     /// Images that were asked for.
@@ -268,6 +271,20 @@ impl Story {
         }
     }
 
+    /// What a response that goes on in the background is settled with until its end is seen: all that was expected of it
+    /// (BILL-3). [`finished`] makes the real one of it.
+    pub(crate) fn unfinished(&self, now_us: u64) -> Settlement {
+        let counted = Counted {
+            input: self
+                .counted_input
+                .unwrap_or_else(|| tokens_of(self.input_bytes)),
+            output: self.expected_output,
+        };
+        let mut settlement = self.settlement(End::Complete(200), counted, now_us, 0);
+        settlement.provisional = true;
+        settlement
+    }
+
     /// What is to be settled if nothing more is ever heard of this request: the gateway died. Input is what was counted
     /// of a request that runs for long; else, and output always, it is estimated from bytes, so that no text leaves the
     /// process and counting costs short requests nothing.
@@ -283,6 +300,48 @@ impl Story {
         draft.provisional = true;
         draft
     }
+}
+
+/// The real accounting of a response that was made in the background, once its end is seen: in place of `unfinished`
+/// ([`Story::unfinished`]). Where its upstream reports nothing an answer stays as expected, of a cancelled one its input is
+/// paid for, of a failed one nothing (BILL-6).
+pub(crate) fn finished(
+    unfinished: Settlement,
+    how: Finished,
+    usage: Option<Usage>,
+    raw: &[u8],
+) -> Settlement {
+    let mut settlement = Settlement {
+        provisional: false,
+        ..unfinished
+    };
+    let (used, source) = match (usage, how) {
+        (Some(usage), _) => (Some(usage), UsageSource::Provider),
+        (None, Finished::Answered) => (settlement.usage, UsageSource::Estimated),
+        (None, Finished::Cancelled) => {
+            let only_input = |usage: Usage| Usage {
+                output_tokens: Some(0),
+                ..usage
+            };
+            (settlement.usage.map(only_input), UsageSource::Estimated)
+        }
+        (None, Finished::Failed) => (None, UsageSource::None),
+    };
+    if let Some(last) = settlement.attempts.last_mut() {
+        last.usage = used;
+        last.usage_source = source as i32;
+    }
+    settlement.usage_raw = String::from_utf8_lossy(raw).into_owned();
+    settlement.usage = used;
+    settlement.usage_source = source as i32;
+    if how == Finished::Failed {
+        settlement.charge_nothing = true;
+        settlement.usage = None;
+        settlement.usage_source = UsageSource::None as i32;
+        settlement.ending = Ending::Failed as i32;
+        "upstream_failed".clone_into(&mut settlement.error_code);
+    }
+    settlement
 }
 
 /// Tokens of a text that is not at hand: a token has about four bytes.

@@ -17,11 +17,12 @@ use switchboard_proto::{
     billing::v1::Party,
     common::v1::{Dialect, Endpoint},
     inference::v1::{Header, RelayRequest},
+    scheduler::v1::ResponseBinding,
 };
 use tokio::time::Instant;
 use tonic::Streaming;
 
-use super::{Conductor, Course, Ended, head, limits, models};
+use super::{Conductor, Course, Ended, head, keep, limits, models, select::expected_output};
 use crate::{
     asked::{self, Asking},
     caller::Caller,
@@ -82,6 +83,8 @@ pub(crate) enum Admitted {
 pub(crate) struct Request {
     pub(crate) call: Call,
     pub(crate) asked: Arc<dyn DialectRequest>,
+    /// What is known of the response that is asked for.
+    pub(crate) kept: Option<ResponseBinding>,
     pub(crate) body: Bytes,
     pub(crate) who: Arc<admission::Caller>,
     pub(crate) catalogue_version: u64,
@@ -121,8 +124,10 @@ pub(super) async fn admit(
     }
     let mut share = Share::none(&conductor.bodies);
     let body = receive(conductor, &mut call, &mut share, caller).await?;
-    let asked = asked::read(&call.asking(), &body)?;
-    let resolved = who.model(&catalogue, asked.model(), call.dialect)?;
+    let kept = Box::pin(keep::find(conductor, &call, &who, caller)).await?;
+    let asked = asked::read(&call.asking(kept.as_ref()), &body)?;
+    let resolved = who.model(&catalogue, asked.model(), call.dialect);
+    let resolved = resolved.map_err(|failure| keep::of_kept(kept.as_ref(), failure))?;
     let price_version = match resolved.price_version() {
         None if asked.free() => Some(0),
         known => known,
@@ -140,6 +145,7 @@ pub(super) async fn admit(
         catalogue,
         call,
         asked,
+        kept,
         body,
         who,
         resolved,
@@ -191,13 +197,14 @@ impl Conductor {
 }
 
 impl Call {
-    fn asking(&self) -> Asking<'_> {
+    fn asking<'a>(&'a self, kept: Option<&'a ResponseBinding>) -> Asking<'a> {
         Asking {
             dialect: self.dialect,
             endpoint: self.endpoint,
             resource: &self.resource,
             content_type: &self.content_type,
             query: &self.query,
+            made_by: kept.map_or("", |kept| &kept.public_model),
         }
     }
 }
@@ -246,6 +253,7 @@ impl Request {
         story.images = self.asked.images();
         story.audio_millis = self.asked.audio_millis();
         story.free = self.asked.free();
+        story.expected_output = expected_output(self.asked.as_ref(), &self.resolved);
         story.price_version = self.price_version;
         story.catalogue_version = self.catalogue_version;
         story.trace_id = trace_id();

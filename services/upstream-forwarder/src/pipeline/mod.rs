@@ -8,6 +8,7 @@ mod admit;
 mod advance;
 mod credential;
 mod head;
+mod keep;
 mod limits;
 mod models;
 mod relay;
@@ -136,6 +137,10 @@ pub(crate) struct Course {
     stream: Option<Box<dyn AnswerStream>>,
     /// The caller's edge knows what stream it is.
     introduced: bool,
+    /// It is written down who keeps the answer.
+    bound: bool,
+    /// The answer may go on to be made in the background.
+    unfinished: bool,
     /// Parameters that the account does not take and that were left out (FWD-11).
     dropped: Vec<String>,
     /// A whole answer's text, where it must be counted.
@@ -266,6 +271,8 @@ impl Course {
             outcome: None,
             stream: None,
             introduced: false,
+            bound: false,
+            unfinished: false,
             dropped: Vec::new(),
             text: None,
             share: Share::none(&conductor.buffers),

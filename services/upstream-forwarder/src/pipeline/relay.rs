@@ -19,7 +19,7 @@ use switchboard_dialects::{
 };
 use tokio::time::Instant;
 
-use super::{Conductor, Course, Ended, admit::Request, head};
+use super::{Conductor, Course, Ended, admit::Request, head, keep};
 use crate::{
     asked::shape,
     caller::Caller,
@@ -93,7 +93,15 @@ pub(super) async fn relay(
     };
     let content_type = content_type(&parts.headers);
     match whole(conductor, request, course, &body, content_type) {
-        Ok(answer) => {
+        Ok(mut answer) => {
+            if let Some(id) = answer.stored_id.take() {
+                Box::pin(keep::bind(conductor, request, course, caller, id)).await?;
+            }
+            course.unfinished &= answer.finished.is_none();
+            if keep::may_owe(request) {
+                let usage = answer.usage.as_ref();
+                Box::pin(keep::seen(conductor, request, answer.finished, usage)).await;
+            }
             let kind = answer.content_type.as_deref().unwrap_or(head::JSON);
             let head = head::of_answer(request, course, status, kind, Some(&parts.headers));
             course.live.written(&conductor.journal).await;
@@ -125,10 +133,10 @@ fn whole(
     }
     let mut answer = request.asked.read(body, &options)?;
     course.text = answer.text.take();
-    if let Some(report) = answer.usage.take() {
+    if let Some(report) = &answer.usage {
         course.tried(|tried| {
             tried.usage = Some(usage::to_wire(&report.usage));
-            tried.usage_raw = report.raw;
+            tried.usage_raw = report.raw.clone();
         });
     }
     Ok(answer)

@@ -7,6 +7,7 @@ use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use switchboard_common::error::{Failure, Reason};
+use switchboard_dialects::DialectRequest;
 use switchboard_proto::{
     billing::v1::{ReserveRequest, ReserveResponse},
     scheduler::v1::{AcquireRequest, AcquireResponse, RateLimitState},
@@ -17,6 +18,7 @@ use super::{Conductor, Course, Ended, admit::Request, head, limits};
 use crate::{
     asked::capabilities,
     caller::{Caller, Elapsed},
+    domain::catalogue::Resolved,
 };
 
 /// Output that is expected when nothing else is known, tokens (BILL-3).
@@ -155,6 +157,7 @@ async fn acquire(conductor: &Conductor, request: &Request) -> Result<AcquireResp
         arrived_ms: request.call.arrived_us / 1_000,
         deadline_ms: request.deadline_ms(),
         route: request.who.route(&request.resolved).cloned(),
+        response_id: asked.previous_response().unwrap_or_default().to_owned(),
     };
     // A scheduler that dies takes its queue along: who waited there queues again, with the age it has.
     let call = || {
@@ -170,15 +173,18 @@ fn estimated_tokens(request: &Request) -> u64 {
         return 0;
     }
     let input = request.asked.text_bytes().div_ceil(3);
-    if !request.asked.generates() {
-        return input;
+    let output = expected_output(request.asked.as_ref(), &request.resolved);
+    input.saturating_add(output)
+}
+
+/// Output tokens of all answers that are expected before anything is known of them.
+pub(super) fn expected_output(asked: &dyn DialectRequest, resolved: &Resolved) -> u64 {
+    if !asked.generates() {
+        return 0;
     }
-    let limits = [
-        request.asked.output_limit(),
-        request.resolved.model.max_output,
-    ];
+    let limits = [asked.output_limit(), resolved.model.max_output];
     let output = limits.into_iter().flatten().fold(EXPECTED_OUTPUT, u64::min);
-    input.saturating_add(output.saturating_mul(u64::from(request.asked.choices())))
+    output.saturating_mul(u64::from(asked.choices()))
 }
 
 /// Asks a peer, again when the line broke: both calls are one however often they are asked.

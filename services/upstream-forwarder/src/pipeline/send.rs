@@ -21,7 +21,7 @@ use crate::{
         settlement::Tried,
     },
     pipe::Stop,
-    upstream::{Hygiene, Incoming, Needs, Outgoing, Proxy, SendError, Sent, build},
+    upstream::{Hygiene, Incoming, Needs, Outgoing, Proxy, SendError, Sent, build, resource},
     vault::Secret,
 };
 
@@ -48,10 +48,12 @@ pub(super) async fn send(
         });
         (story.output_cap > 0).then_some(story.output_cap)
     });
-    let Ok(url) = candidate.url.parse::<Uri>() else {
+    let (method, address) = resource::of(&request.call, &candidate.url);
+    let Ok(url) = address.parse::<Uri>() else {
         return Ok(Err(Fault::of(Kind::Address)));
     };
     let hygiene = Hygiene {
+        method,
         caller: &request.call.headers,
         content_type: request
             .asked

@@ -23,6 +23,7 @@ use crate::{
 
 pub(super) async fn settle(conductor: &Conductor, mut course: Course, end: End, caller: &Caller) {
     course.note_usage();
+    course.note_finished();
     course.share.set(0);
     conductor.measure(&course, end);
     let Some(request) = course.request.clone() else {
@@ -60,10 +61,18 @@ async fn record(
     let mut settlement = course
         .live
         .story(|story| story.settlement(end, counted, now_us, write_us));
+    if course.unfinished {
+        settlement = course.live.story(|story| story.unfinished(now_us));
+    }
     settlement.models = models(request, &settlement);
     settlement.span_id = switchboard_common::grpc::span_id();
     // From here on its drafts are late news.
     course.live.close();
+    hand_over(conductor, settlement).await;
+}
+
+/// Writes a settlement down and sends it.
+pub(super) async fn hand_over(conductor: &Conductor, settlement: Settlement) {
     let promised = conductor.money.promise();
     conductor
         .journal

@@ -19,6 +19,7 @@ mod lease;
 mod pool;
 mod proxy;
 mod request;
+pub(crate) mod resource;
 
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 

@@ -17,6 +17,8 @@ const HOPS: HeaderName = HeaderName::from_static("x-switchboard-hops");
 /// What goes into a request beside its body.
 #[derive(Debug)]
 pub(crate) struct Hygiene<'a> {
+    /// What is done.
+    pub(crate) method: Method,
     /// The caller's headers; what is not on the allow-list stays here.
     pub(crate) caller: &'a [Header],
     /// The body's type; JSON where none is given.
@@ -32,7 +34,8 @@ pub(crate) struct Hygiene<'a> {
 /// Builds the request, all but its credential and its body.
 pub(crate) fn build(url: Uri, hygiene: Hygiene<'_>) -> Parts {
     let (mut request, ()) = Request::new(()).into_parts();
-    request.method = Method::POST;
+    let has_body = hygiene.method == Method::POST;
+    request.method = hygiene.method;
     request.uri = url;
     let out = &mut request.headers;
     for given in hygiene.caller {
@@ -45,7 +48,9 @@ pub(crate) fn build(url: Uri, hygiene: Hygiene<'_>) -> Parts {
         }
     }
     out.insert(header::USER_AGENT, USER_AGENT);
-    out.insert(header::CONTENT_TYPE, hygiene.content_type.unwrap_or(JSON));
+    if has_body {
+        out.insert(header::CONTENT_TYPE, hygiene.content_type.unwrap_or(JSON));
+    }
     // What is passed on as it arrives must not wait in a coder.
     let (accept, codings) = match hygiene.form {
         Form::Events => (EVENTS, IDENTITY),
@@ -103,6 +108,7 @@ mod tests {
             })
             .collect();
         let hygiene = Hygiene {
+            method: Method::POST,
             caller: &caller,
             content_type: None,
             form: Form::Events,

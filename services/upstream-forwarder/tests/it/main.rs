@@ -13,6 +13,7 @@ mod ledger;
 mod messages;
 mod peers;
 mod rates;
+mod responses;
 mod rig;
 mod secrecy;
 mod timeouts;

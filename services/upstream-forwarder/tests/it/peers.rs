@@ -17,10 +17,11 @@ use switchboard_proto::{
     common::v1::{Change, WatchChangesRequest, WatchChangesResponse},
     credentials::v1::{GetRequest, GetResponse, credentials_server::Credentials},
     scheduler::v1::{
-        AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, Candidate,
-        CatalogueSnapshot, GetRateLimitsRequest, GetRateLimitsResponse, LeaseAcks, LeaseUpdates,
-        RateLimitState, Release, Renewal, WatchCatalogueRequest, lease_update::Update,
-        scheduler_server::Scheduler,
+        AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, BindResponseRequest,
+        BindResponseResponse, Candidate, CatalogueSnapshot, FindResponseRequest,
+        FindResponseResponse, GetRateLimitsRequest, GetRateLimitsResponse, LeaseAcks, LeaseUpdates,
+        RateLimitState, Release, Renewal, ResponseBinding, WatchCatalogueRequest,
+        lease_update::Update, scheduler_server::Scheduler,
     },
 };
 use tokio::sync::{Notify, watch};
@@ -45,6 +46,11 @@ pub struct State {
     pub looked: Vec<GetRateLimitsRequest>,
     pub advanced: Vec<AdvanceRequest>,
     pub released: Vec<(String, Release)>,
+    /// Who keeps which response, by tenant and id.
+    pub kept: HashMap<(String, String), ResponseBinding>,
+    /// It cannot be written down.
+    pub forgetful: bool,
+    pub bound: Vec<BindResponseRequest>,
     pub renewed: Vec<String>,
     pub secrets: HashMap<String, Vec<String>>,
     pub asked_secrets: usize,
@@ -261,6 +267,32 @@ impl Scheduler for Fake {
             retry_after_ms: None,
             lease: next.and_then(|account| lease(&account, attempt)),
         }))
+    }
+
+    async fn bind_response(
+        &self,
+        request: Request<BindResponseRequest>,
+    ) -> Result<Response<BindResponseResponse>, Status> {
+        let asked = request.into_inner();
+        self.0.change(|state| {
+            state.bound.push(asked.clone());
+            if state.forgetful {
+                return Err(Status::unavailable("down"));
+            }
+            let key = (asked.tenant, asked.response_id);
+            state.kept.insert(key, asked.binding.unwrap_or_default());
+            Ok(Response::new(BindResponseResponse {}))
+        })
+    }
+
+    async fn find_response(
+        &self,
+        request: Request<FindResponseRequest>,
+    ) -> Result<Response<FindResponseResponse>, Status> {
+        let asked = request.into_inner();
+        let key = (asked.tenant, asked.response_id);
+        let binding = self.0.state().kept.get(&key).cloned();
+        Ok(Response::new(FindResponseResponse { binding }))
     }
 
     async fn get_rate_limits(

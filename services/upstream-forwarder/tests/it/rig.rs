@@ -339,8 +339,8 @@ impl Rig {
         };
         assert_eq!(gauges, clean);
         let state = self.world.state();
-        let asked: Vec<_> = state.acquired.iter().map(|a| &a.request_id).collect();
-        for id in asked {
+        for asked in &state.acquired {
+            let id = &asked.request_id;
             let released = state.released.iter().filter(|(r, _)| r == id).count();
             assert_eq!(released, 1, "releases of {id}");
             let settled = state.settled.iter().any(|s| s.request_id == *id);

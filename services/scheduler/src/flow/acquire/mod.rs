@@ -14,7 +14,7 @@ use std::{str::FromStr as _, sync::Arc, time::Duration};
 
 use switchboard_common::{
     error::{Failure, Reason},
-    ids::{GroupName, ModelName, RequestId},
+    ids::{AccountName, GroupName, ModelName, RequestId, TenantName},
     rate_limit::headers,
 };
 use switchboard_proto::{
@@ -53,6 +53,8 @@ struct Call<'a> {
     model: &'a Model,
     membership: Membership<'a>,
     rule: Rule<'a>,
+    /// The account that keeps the response which is continued or asked for.
+    bound: Option<AccountName>,
     public_model: ModelName,
     group: GroupName,
     dialect: Dialect,
@@ -109,7 +111,11 @@ impl Core {
             .get(asked.model.as_str())
             .filter(|model| model.active)
             .ok_or_else(|| refusal::model_not_found(&asked.public_model))?;
-        let call = Call::read(self, asked, request, &supply, model)?;
+        let mut call = Call::read(self, asked, request, &supply, model)?;
+        if !asked.response_id.is_empty() {
+            let keeper = self.keeper(&call.tenant.tenant, asked).await?;
+            call.bound = Some(keeper);
+        }
         match self.table.claim(request).await {
             Claim::Held(held) => Ok(call.again(&held)),
             // A boxed future: the queue's part of it is large and rarely run.
@@ -118,6 +124,18 @@ impl Core {
                 Err(refusal) => Err(Box::pin(call.with_rates(refusal)).await),
             },
         }
+    }
+
+    /// The account that keeps the response in question.
+    async fn keeper(
+        &self,
+        tenant: &TenantName,
+        asked: &AcquireRequest,
+    ) -> Result<AccountName, Failure> {
+        let keeper = self.responses.account(tenant.as_str(), &asked.response_id);
+        keeper
+            .await?
+            .ok_or_else(|| refusal::response_not_found(&asked.response_id))
     }
 }
 

@@ -20,6 +20,9 @@ use crate::{
     flow::{core::Core, refusal, room::Line, undo::Undo},
 };
 
+/// A rest that a continuation waits for, milliseconds (SCHED-7).
+const SHORT_REST_MS: u64 = 30_000;
+
 impl Call<'_> {
     /// One pass over limits and candidates.
     pub(super) async fn pass(
@@ -30,6 +33,16 @@ impl Call<'_> {
     ) -> Result<Pass<'_>, Failure> {
         let (ask, mut choice) = self.choose(passes);
         if choice.order.is_empty() {
+            if let Some(rest_ms) = choice.rested_in_ms(ask.now_ms)
+                && self.bound.is_some()
+                && rest_ms <= SHORT_REST_MS
+            {
+                return Ok(Pass::Wait {
+                    line: self.supply_line(),
+                    accounts: Arc::default(),
+                    refusal: refusal::response_unavailable(Some(rest_ms)),
+                });
+            }
             return Err(refusal::nobody(&choice, &ask, &self.asked.public_model));
         }
         if newcomer && let Some(line) = self.stands_behind() {
@@ -161,6 +174,7 @@ impl Call<'_> {
             rule: self.rule,
             dialect: self.dialect,
             needs: self.needs,
+            bound: self.bound.as_ref(),
             now_ms: self.core.clock.now_ms(),
         };
         let registry = &self.core.registry;
@@ -198,6 +212,7 @@ impl Call<'_> {
             model: self.model.name.clone(),
             group: self.group.clone(),
             tenant: self.rule.any().then(|| self.tenant.tenant.clone()),
+            account: self.bound.clone(),
         }
     }
 

@@ -58,6 +58,7 @@ impl<'a> Call<'a> {
             model,
             membership,
             rule: Rule::of(asked.route.as_ref()),
+            bound: None,
             public_model: asked.public_model.as_str().into(),
             group: demand.group.as_str().into(),
             dialect,

@@ -15,7 +15,7 @@ use switchboard_proto::inference::v1::StreamProgress;
 use tokio::time::Instant;
 
 use super::{
-    super::{Conductor, Course, Ended, admit::Request, head},
+    super::{Conductor, Course, Ended, admit::Request, head, keep},
     Relayed, collect, public_model, refuse,
 };
 use crate::{
@@ -78,6 +78,9 @@ pub(super) async fn relay(
         let (out, state) = look(conductor, course);
         if let Some(out) = out {
             course.live.written(&conductor.journal).await;
+            if let Some(id) = course.stored_id() {
+                Box::pin(keep::bind(conductor, request, course, caller, id)).await?;
+            }
             let progress = course.progress();
             caller.pass(out, state.done, progress).await?;
         } else if state.done {
@@ -86,6 +89,10 @@ pub(super) async fn relay(
         }
         match read {
             Ok(()) if state.done => {
+                if let Some(stream) = course.stream.as_ref().filter(|_| keep::may_owe(request)) {
+                    let (finished, usage) = (stream.finished(), stream.usage());
+                    Box::pin(keep::seen(conductor, request, finished, usage)).await;
+                }
                 drain(&mut body).await;
                 return Ok(Relayed::Served(End::Complete(200)));
             }
@@ -229,6 +236,9 @@ async fn relay_whole(
         return fail(request, course, caller, failed, state.committed, secret);
     }
     course.live.written(&conductor.journal).await;
+    if let Some(id) = course.stored_id() {
+        Box::pin(keep::bind(conductor, request, course, caller, id)).await?;
+    }
     caller.pass(out.unwrap_or_default(), true, None).await?;
     Ok(Relayed::Served(End::Complete(200)))
 }
@@ -247,6 +257,14 @@ async fn drain(body: &mut Decoded) {
 }
 
 impl Course {
+    /// Under which id the upstream keeps the answer, while that is not written down.
+    fn stored_id(&self) -> Option<String> {
+        if self.bound {
+            return None;
+        }
+        self.stream.as_deref()?.stored_id().map(str::to_owned)
+    }
+
     /// Where the stream stands, for an edge that must end it in our place. What never changes is told once.
     fn progress(&mut self) -> Option<StreamProgress> {
         let at = self.stream.as_deref()?.progress()?;
