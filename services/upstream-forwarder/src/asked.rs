@@ -70,12 +70,12 @@ pub(crate) fn read(asking: &Asking<'_>, body: &[u8]) -> Result<Arc<dyn DialectRe
         Dialect::OpenaiResponses => match stored_call(asking.endpoint) {
             Some(call) => {
                 let (id, model) = (asking.resource, asking.made_by);
-                Ok(Arc::new(StoredRequest::new(call, id, model, asking.query)))
+                Ok(shared(StoredRequest::new(call, id, model, asking.query)))
             }
             None if asking.endpoint == Endpoint::CountTokens => {
-                CountRequest::peek(body).map(|asked| Arc::new(asked) as _)
+                CountRequest::peek(body).map(shared)
             }
-            None => ResponsesRequest::peek(body).map(|asked| Arc::new(asked) as _),
+            None => ResponsesRequest::peek(body).map(shared),
         },
         _ => {
             let text = "this endpoint is not served here";
