@@ -118,6 +118,15 @@ async fn accept(builder: Builder, script: &str, skip: &str) {
             "fake-gemini",
             &format!("accepts: [gemini.generate], {price}, targets: [{{account: google}}]"),
         )
+        .account_at(
+            "anthropic",
+            address,
+            "provider: anthropic, dialects: [anthropic.messages], cooldown: {max: 0s}, breaker: off",
+        )
+        .model(
+            "fake-claude",
+            &format!("accepts: [anthropic.messages], {price}, targets: [{{account: anthropic}}]"),
+        )
         .tenant("acme", "hold: estimate")
         .key("k", "");
     for (model, dialect) in [
@@ -180,4 +189,14 @@ async fn googles_python_client_is_served_by_one_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn googles_python_client_is_served_by_a_split_system() {
     Box::pin(accept(Stack::split(), "accept_gemini.py", "")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn anthropics_python_client_is_served_by_one_process() {
+    Box::pin(accept(Stack::in_process(), "accept_anthropic.py", "")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn anthropics_python_client_is_served_by_a_split_system() {
+    Box::pin(accept(Stack::split(), "accept_anthropic.py", "")).await;
 }
