@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
+use crate::measured::Slice;
+
 /// Compares Switchboard with a direct call and a bare proxy, and refuses to print figures when an answer or a bill is wrong.
 #[derive(Debug, Parser)]
 #[command(version)]
@@ -52,6 +54,9 @@ pub struct Run {
     /// What is compared.
     #[arg(long, value_delimiter = ',', default_values_t = Kind::ALL)]
     pub targets: Vec<Kind>,
+    /// What is measured of each: `alone`, `whole`, `chunks`, `burst`, `paced`. All of it.
+    #[arg(long, value_delimiter = ',', value_parser = Slice::named)]
+    pub slices: Vec<Slice>,
     /// Where `switchboard` and `fake-upstream` lie: beside this program.
     #[arg(long)]
     pub programs: Option<PathBuf>,

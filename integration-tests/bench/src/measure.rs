@@ -244,7 +244,7 @@ impl<'a> Bench<'a> {
         for round in 0..=self.rounds {
             let what = if round == 0 { "warm-up" } else { "round" };
             report::progress(&format!("{what} {round}/{}", self.rounds));
-            for slice in Slice::ALL {
+            for slice in self.slices() {
                 for index in 0..self.targets.len() {
                     let taken = self.slice(index, slice)?;
                     if round > 0 {
@@ -272,6 +272,13 @@ impl<'a> Bench<'a> {
             of_slice.insert(kind, Taken::median(&rounds));
         }
         Ok(())
+    }
+
+    fn slices(&self) -> Vec<Slice> {
+        let asked = &self.options.slices;
+        let all = Slice::ALL.into_iter();
+        all.filter(|slice| asked.is_empty() || asked.contains(slice))
+            .collect()
     }
 
     fn slice(&mut self, index: usize, slice: Slice) -> anyhow::Result<Taken> {

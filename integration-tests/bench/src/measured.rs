@@ -39,6 +39,18 @@ impl Slice {
         Self { workload, callers }
     }
 
+    /// By its name on the command line.
+    pub fn named(name: &str) -> Result<Self, String> {
+        Ok(match name {
+            "alone" => Self::ALONE,
+            "whole" => Self::WHOLE,
+            "chunks" => Self::CHUNKS,
+            "burst" => Self::BURST,
+            "paced" => Self::PACED,
+            _ => return Err("expected alone, whole, chunks, burst or paced".to_owned()),
+        })
+    }
+
     pub fn name(self) -> &'static str {
         match self.workload {
             Workload::Whole if self.callers == 1 => "whole answers, 1 caller",
