@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use switchboard::cli::Cli;
 
-/// Many small allocations from many threads: the system's allocator costs a tenth of a request.
+/// Many small allocations from many threads: the system's allocator costs a tenth of a request. Without huge pages, which
+/// double what an idle process holds and are cleared in bursts (PERF-3).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
