@@ -7,6 +7,8 @@ mod redacted;
 /// The serialized `FileDescriptorSet` of all protos, for reflection and for proto3 JSON.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/switchboard.bin"));
 
+pub mod codec;
+
 pub mod common {
     pub mod v1 {
         tonic::include_proto!("switchboard.common.v1");
