@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -58,17 +59,30 @@ impl Lifecycle {
         }
     }
 
-    /// Runs a task that shutdown waits for. An end that has to wait names it.
+    /// Runs a task that shutdown waits for. An end that has to wait names it. A large future is boxed by who spawns it: it is
+    /// moved several times on its way.
     pub fn spawn<F>(&self, name: &'static str, task: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         let counted = self.running.enter(name);
-        self.tasks.spawn(async move {
-            let _counted = counted;
-            task.await
-        })
+        self.tasks.spawn(task.map(move |output| {
+            drop(counted);
+            output
+        }))
+    }
+
+    /// Runs blocking work for as long as it takes, on a thread of its own; shutdown waits for it as for a task.
+    pub fn spawn_blocking<F>(&self, name: &'static str, work: F)
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let counted = self.running.enter(name);
+        self.tasks.spawn_blocking(move || {
+            work();
+            drop(counted);
+        });
     }
 
     /// Cancelled when nothing new is to be taken.

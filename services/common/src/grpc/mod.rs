@@ -11,6 +11,7 @@ mod listener;
 mod local;
 mod remote;
 mod role;
+mod rpc;
 mod server;
 mod token;
 
@@ -21,15 +22,9 @@ pub use listener::{Address, Bound, Listener};
 pub use local::local;
 pub use remote::{not_sent, remote};
 pub use role::{Role, caller, may_call};
+pub use rpc::Rpc;
 pub use server::{reflection, serve, serve_public};
 pub use token::ServiceTokens;
-
-/// The one transport type under every generated client.
-pub type Rpc = tower::util::BoxCloneSyncService<
-    http::Request<tonic::body::Body>,
-    http::Response<tonic::body::Body>,
-    tonic::Status,
->;
 
 /// Largest message in either direction, bytes: a 32 MiB body and what stands around it.
 pub const MAX_MESSAGE: usize = 64 * 1024 * 1024;
