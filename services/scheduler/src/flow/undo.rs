@@ -5,7 +5,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use parking_lot::Mutex;
@@ -23,6 +23,8 @@ pub struct Returns {
     notify: Notify,
     /// Calls that may still leave something.
     calls: AtomicUsize,
+    /// The last of them is waited for.
+    ending: AtomicBool,
 }
 
 /// Releases what was taken, unless it is disarmed.
@@ -71,8 +73,8 @@ impl Drop for Undo<'_> {
         if something {
             returns.waiting.lock().append(&mut self.releases);
         }
-        let last = returns.calls.fetch_sub(1, Ordering::AcqRel) == 1;
-        if something || last {
+        let last = returns.calls.fetch_sub(1, Ordering::SeqCst) == 1;
+        if something || (last && returns.ending.load(Ordering::SeqCst)) {
             returns.notify.notify_one();
         }
     }
@@ -83,7 +85,7 @@ impl Core {
     pub async fn give_returns(&self, stopping: &CancellationToken, killed: &CancellationToken) {
         let mut told = false;
         loop {
-            let calls = self.returns.calls.load(Ordering::Acquire);
+            let calls = self.returns.calls.load(Ordering::SeqCst);
             let releases = std::mem::take(&mut *self.returns.waiting.lock());
             if !releases.is_empty() {
                 if let Err(error) = self.admission.release(&releases).await {
@@ -97,7 +99,10 @@ impl Core {
             }
             tokio::select! {
                 () = self.returns.notify.notified() => {}
-                () = stopping.cancelled(), if !told => told = true,
+                () = stopping.cancelled(), if !told => {
+                    told = true;
+                    self.returns.ending.store(true, Ordering::SeqCst);
+                }
                 () = killed.cancelled() => return,
             }
         }
