@@ -62,7 +62,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            gather: Duration::from_millis(5),
+            gather: Duration::from_millis(25),
             batch: 256,
             queue: 8_192,
             unacknowledged: 4_096,

@@ -71,6 +71,9 @@ pub struct Config {
     pub pending: usize,
     /// Items in one message to billing or the scheduler.
     pub batch: usize,
+    /// Settlements and releases wait this long for others, to be sent in one message.
+    #[serde(with = "duration")]
+    pub gather: Duration,
     /// First pause before a stream to a peer is opened again; doubles up to `reconnect_max`.
     #[serde(with = "duration")]
     pub reconnect: Duration,
@@ -201,6 +204,7 @@ impl Default for Config {
             lease_renew: Duration::from_secs(10),
             pending: 20_000,
             batch: 256,
+            gather: Duration::from_millis(2),
             reconnect: Duration::from_millis(100),
             reconnect_max: Duration::from_secs(2),
             peer_timeout: Duration::from_secs(5),

@@ -7,12 +7,16 @@
 use std::{
     collections::{HashMap, VecDeque},
     future::Future,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::Instant,
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
@@ -75,6 +79,8 @@ struct Load<T> {
     under_way: HashMap<String, T>,
     /// To be sent once.
     passing: Vec<T>,
+    /// Since when the first of those that wait does.
+    since: Option<Instant>,
     /// Places promised to items that come soon.
     promised: usize,
     /// Something did not fit.
@@ -88,6 +94,7 @@ impl<T> Courier<T> {
             waiting: VecDeque::new(),
             under_way: HashMap::new(),
             passing: Vec::new(),
+            since: None,
             promised: 0,
             refused: true,
         };
@@ -113,14 +120,22 @@ impl<T> Courier<T> {
         let mut load = self.0.load.lock();
         load.promised = load.promised.saturating_sub(1);
         load.waiting.push_back((id, item));
+        // The others are carried along.
+        let first = load.since.is_none();
+        load.since.get_or_insert_with(Instant::now);
         drop(load);
-        self.0.wake.notify_one();
+        if first {
+            self.0.wake.notify_one();
+        }
     }
 
     /// Sends items once, if the peer can be reached now; newer ones replace those that could not be sent.
     pub(crate) fn pass(&self, items: Vec<T>) {
         if !items.is_empty() {
-            self.0.load.lock().passing = items;
+            let mut load = self.0.load.lock();
+            load.passing = items;
+            load.since.get_or_insert_with(Instant::now);
+            drop(load);
             self.0.wake.notify_one();
         }
     }
@@ -180,10 +195,7 @@ impl<T: Clone + Send + 'static> Courier<T> {
                         tracing::info!(peer = R::NAME, "stream is open again");
                     }
                     pause = config.reconnect;
-                    if self
-                        .pump(route, config.batch, batches, answers, drained)
-                        .await
-                    {
+                    if self.pump(route, config, batches, answers, drained).await {
                         return;
                     }
                 }
@@ -206,7 +218,7 @@ impl<T: Clone + Send + 'static> Courier<T> {
     async fn pump<R>(
         &self,
         route: &mut R,
-        batch: usize,
+        config: &Config,
         batches: mpsc::Sender<R::Batch>,
         mut answers: Streaming<R::Answer>,
         drained: &CancellationToken,
@@ -214,6 +226,7 @@ impl<T: Clone + Send + 'static> Courier<T> {
     where
         R: Route<Item = T>,
     {
+        let mut due = pin!(tokio::time::sleep(Duration::ZERO));
         loop {
             let wanted = self.refill();
             if wanted > 0 {
@@ -223,11 +236,19 @@ impl<T: Clone + Send + 'static> Courier<T> {
             if drained.is_cancelled() && self.idle() {
                 return true;
             }
+            let at = self.due(config.gather);
+            if let Some(at) = at
+                && at != due.deadline()
+            {
+                due.as_mut().reset(at);
+            }
+            let ready = at.is_some_and(|at| at <= Instant::now());
             tokio::select! {
-                permit = batches.reserve(), if self.ready() => {
+                permit = batches.reserve(), if ready => {
                     let Ok(permit) = permit else { return false };
-                    permit.send(R::batch(self.next(batch)));
+                    permit.send(R::batch(self.next(config.batch)));
                 }
+                () = due.as_mut(), if at.is_some() && !ready => {}
                 answer = answers.message() => match answer {
                     Ok(Some(answer)) => {
                         let ids = self.remove(R::acknowledged(answer));
@@ -243,9 +264,15 @@ impl<T: Clone + Send + 'static> Courier<T> {
         }
     }
 
-    fn ready(&self) -> bool {
+    /// When the next batch goes out: what waits gathers for a while, what only matters now takes it along.
+    fn due(&self, gather: Duration) -> Option<Instant> {
         let load = self.0.load.lock();
-        !load.waiting.is_empty() || !load.passing.is_empty()
+        let since = load.since?;
+        if load.passing.is_empty() {
+            Some(since + gather)
+        } else {
+            Some(since)
+        }
     }
 
     fn idle(&self) -> bool {
@@ -268,6 +295,9 @@ impl<T: Clone + Send + 'static> Courier<T> {
     fn add(&self, items: Vec<(String, T)>, wanted: usize) {
         let mut load = self.0.load.lock();
         load.refused = items.len() >= wanted;
+        if !items.is_empty() {
+            load.since.get_or_insert_with(Instant::now);
+        }
         load.waiting.extend(items);
     }
 
@@ -279,6 +309,9 @@ impl<T: Clone + Send + 'static> Courier<T> {
         {
             items.push(item.clone());
             load.under_way.insert(id, item);
+        }
+        if load.waiting.is_empty() {
+            load.since = None;
         }
         items
     }
@@ -296,5 +329,6 @@ impl<T: Clone + Send + 'static> Courier<T> {
         } = &mut *load;
         waiting.extend(under_way.drain());
         load.passing.clear();
+        load.since = (!load.waiting.is_empty()).then(Instant::now);
     }
 }
