@@ -143,7 +143,10 @@ impl<T> Courier<T> {
     /// Sends one more item with those that are passed, as soon as the peer can be reached. The next ones passed replace it.
     pub(crate) fn pass_too(&self, item: Option<T>) {
         if let Some(item) = item {
-            self.0.load.lock().passing.push(item);
+            let mut load = self.0.load.lock();
+            load.passing.push(item);
+            load.since.get_or_insert_with(Instant::now);
+            drop(load);
             self.0.wake.notify_one();
         }
     }

@@ -114,7 +114,12 @@ impl Live {
         change: impl FnOnce(&mut Story),
     ) -> Option<Settlement> {
         // Under the lock, so that it comes before the settlement. It never waits.
-        self.draft(change, |draft| journal.draft(draft.clone()))
+        self.draft(change, |draft, sent| {
+            if sent {
+                journal.draft(draft.clone());
+            }
+            draft
+        })
     }
 
     /// Writes down that an attempt was sent. Before anything of its answer goes to the caller, [`Live::written`].
@@ -123,8 +128,10 @@ impl Live {
         let _ = self
             .sent_us
             .compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
-        self.draft(change, |draft| {
-            *self.written.lock() = Some(journal.sent(draft.clone()));
+        self.draft(change, |draft, sent| {
+            if sent {
+                *self.written.lock() = Some(journal.sent(draft));
+            }
         });
     }
 
@@ -139,7 +146,7 @@ impl Live {
             return;
         }
         // It was left out under a flood.
-        if let Some(draft) = self.draft(|_| (), |_| ()) {
+        if let Some(draft) = self.draft(|_| (), |draft, _| draft) {
             journal.write_down(draft).await;
         }
     }
@@ -166,11 +173,12 @@ impl Live {
         })
     }
 
-    fn draft(
+    /// Gives a draft away, and whether anything was sent, while the story cannot change.
+    fn draft<T>(
         &self,
         change: impl FnOnce(&mut Story),
-        write: impl FnOnce(&Settlement),
-    ) -> Option<Settlement> {
+        give: impl FnOnce(Settlement, bool) -> T,
+    ) -> Option<T> {
         let mut story = self.story.lock();
         if self.closed.load(Ordering::Relaxed) {
             return None;
@@ -181,10 +189,8 @@ impl Live {
         }
         story.content_bytes = self.content_bytes.load(Ordering::Relaxed);
         let draft = story.draft(self.elapsed_us());
-        if story.attempts.iter().any(|attempt| attempt.sent) {
-            write(&draft);
-        }
-        Some(draft)
+        let sent = story.attempts.iter().any(|attempt| attempt.sent);
+        Some(give(draft, sent))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The two long-lived streams: settlements and touches to billing, renewals and releases to the scheduler.
 
+use std::sync::Arc;
+
 use switchboard_common::grpc::Rpc;
 use switchboard_proto::{
     billing::v1::{
@@ -15,7 +17,7 @@ use crate::{courier::Route, journal::Journal};
 /// What billing is told.
 #[derive(Clone, Debug)]
 pub(crate) enum Money {
-    Settlement(Box<Settlement>),
+    Settlement(Arc<Settlement>),
     Touch(Box<Touch>),
 }
 
@@ -37,7 +39,9 @@ impl Route for ToBilling {
         let mut request = RecordRequest::default();
         for item in items {
             match item {
-                Money::Settlement(settlement) => request.settlements.push(*settlement),
+                Money::Settlement(settlement) => {
+                    request.settlements.push(Arc::unwrap_or_clone(settlement))
+                }
                 Money::Touch(touch) => request.touches.push(*touch),
             }
         }
@@ -64,7 +68,7 @@ impl Route for ToBilling {
         loaded
             .map(|settlement| {
                 let id = settlement.request_id.clone();
-                (id, Money::Settlement(Box::new(settlement)))
+                (id, Money::Settlement(Arc::new(settlement)))
             })
             .collect()
     }

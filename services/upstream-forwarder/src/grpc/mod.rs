@@ -75,7 +75,8 @@ impl Inference {
             gen_ai.request.model = tracing::field::Empty,
         );
         let task = run(Arc::clone(conductor), call, caller, live);
-        self.lifecycle.spawn("request", task.instrument(span));
+        self.lifecycle
+            .spawn("request", Box::pin(task.instrument(span)));
         Ok(reader)
     }
 }

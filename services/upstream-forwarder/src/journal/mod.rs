@@ -1,8 +1,8 @@
 //! The forwarder's memory beyond its own death (SPEC BILL-5): what was sent, how far it got, and every settlement until
 //! billing has acknowledged it.
 //!
-//! A directory of append-only segments of checksummed records. One task writes, in batches, off every request's path;
-//! file work runs on the blocking pool. At start what the directory holds is read back: settlements without an
+//! A directory of append-only segments of checksummed records. One thread writes, in batches, off every request's path. At
+//! start what the directory holds is read back: settlements without an
 //! acknowledgement, and requests that were open when the process died, which are settled as `gateway_lost`.
 //!
 //! Invariants:
@@ -13,12 +13,14 @@
 //!
 //! No prompt and no completion text is ever in it.
 
+mod queue;
 mod record;
 mod segments;
 #[cfg(test)]
 mod tests;
 
 use std::{
+    collections::VecDeque,
     io,
     path::{Path, PathBuf},
     sync::{
@@ -31,9 +33,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 use switchboard_common::lifecycle::Lifecycle;
 use switchboard_proto::billing::v1::Settlement;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
-use self::segments::Segments;
+use self::{queue::Queue, segments::Segments};
 
 /// Bounds of the journal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -95,8 +97,18 @@ pub(crate) struct Recovered {
 /// The way to the writer. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
-    commands: mpsc::Sender<Command>,
+    sender: Arc<Sender>,
     state: Arc<State>,
+}
+
+/// Without it nothing more will come.
+#[derive(Debug)]
+struct Sender(Arc<Queue>);
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// A record on its way to the file.
@@ -128,7 +140,7 @@ enum Command {
     },
     /// A settlement; `spilled`: nobody else keeps it until it is loaded again.
     Settled {
-        settlement: Box<Settlement>,
+        settlement: Arc<Settlement>,
         spilled: bool,
     },
     /// Billing has them.
@@ -137,6 +149,20 @@ enum Command {
     Load(usize, oneshot::Sender<Vec<Settlement>>),
     /// Nothing more will come.
     Close,
+}
+
+impl Command {
+    /// Someone goes on only when it is carried out.
+    fn is_waited_for(&self) -> bool {
+        matches!(
+            self,
+            Self::Draft {
+                written: Some(_),
+                ..
+            } | Self::Load(..)
+                | Self::Close
+        )
+    }
 }
 
 impl Journal {
@@ -155,14 +181,17 @@ impl Journal {
             path: directory.to_owned(),
             source: io::Error::other(panic),
         })??;
-        let (commands, queue) = mpsc::channel(config.queue);
+        let queue = Arc::new(Queue::new(config.queue));
         let journal = Self {
-            commands,
+            sender: Arc::new(Sender(Arc::clone(&queue))),
             state: Arc::default(),
         };
         journal.state.show(&segments);
-        let writer = write(segments, queue, config.clone(), Arc::clone(&journal.state));
-        lifecycle.spawn("journal", writer);
+        let (state, config) = (Arc::clone(&journal.state), config.clone());
+        lifecycle.spawn_blocking("journal", move || {
+            let ending = Ending(queue, state);
+            write(segments, &ending.0, &config, &ending.1);
+        });
         Ok((journal, recovered))
     }
 
@@ -170,7 +199,7 @@ impl Journal {
     /// settlement, which is never left out, supersedes it.
     pub(crate) fn draft(&self, draft: Settlement) {
         let draft = Box::new(draft);
-        let _ = self.commands.try_send(Command::Draft {
+        self.sender.0.try_push(Command::Draft {
             draft,
             written: None,
         });
@@ -180,7 +209,7 @@ impl Journal {
     pub(crate) fn sent(&self, draft: Settlement) -> Written {
         let (told, written) = oneshot::channel();
         let draft = Box::new(draft);
-        let _ = self.commands.try_send(Command::Draft {
+        self.sender.0.try_push(Command::Draft {
             draft,
             written: Some(told),
         });
@@ -200,8 +229,7 @@ impl Journal {
     }
 
     /// Writes a settlement down. Waits while the writer is behind.
-    pub(crate) async fn settled(&self, settlement: Settlement, spilled: bool) {
-        let settlement = Box::new(settlement);
+    pub(crate) async fn settled(&self, settlement: Arc<Settlement>, spilled: bool) {
         self.post(Command::Settled {
             settlement,
             spilled,
@@ -228,7 +256,7 @@ impl Journal {
 
     async fn post(&self, command: Command) {
         // The writer ends after the last request and the last acknowledgement.
-        let _ = self.commands.send(command).await;
+        self.sender.0.push(command).await;
     }
 
     /// Size of all segments, bytes.
@@ -256,66 +284,18 @@ impl State {
     }
 }
 
-/// Most records that are written together.
-const BATCH: usize = 4_096;
-
-/// The writer: gathers, writes, forces to the disk what waits too long. Ends when it is closed or no sender is left.
-async fn write(
-    mut segments: Segments,
-    mut queue: mpsc::Receiver<Command>,
-    config: JournalConfig,
-    state: Arc<State>,
-) {
-    let mut batch = Vec::new();
+/// The writer: writes what comes, forces to the disk what waits too long. Ends when it is closed or no sender is left.
+fn write(mut segments: Segments, queue: &Queue, config: &JournalConfig, state: &State) {
     loop {
-        let wait = if segments.unsynced() {
-            config.sync_after
-        } else {
-            Duration::from_secs(3_600)
-        };
-        let got = tokio::time::timeout(wait, queue.recv_many(&mut batch, BATCH)).await;
-        if got == Ok(0) {
-            return;
-        }
-        // An answer waits for its request's line: the others go with it.
-        let waited_for = |command: &Command| {
-            matches!(
-                command,
-                Command::Draft {
-                    written: Some(_),
-                    ..
-                }
-            )
-        };
-        if got.is_ok() && !batch.iter().any(waited_for) {
-            let until = tokio::time::Instant::now() + config.gather;
-            // What nobody waits for gathers; the first line that someone waits for ends that.
-            while batch.len() < BATCH
-                && let Ok(Some(command)) = tokio::time::timeout_at(until, queue.recv()).await
-            {
-                let hurry = waited_for(&command);
-                batch.push(command);
-                if hurry {
-                    break;
-                }
-            }
-        }
-        let commands = std::mem::take(&mut batch);
-        let sync_after = config.sync_after;
-        let work = tokio::task::spawn_blocking(move || {
-            let written = apply(&mut segments, commands);
-            let synced = written.and_then(|open| segments.sync(sync_after).map(|()| open));
-            (segments, synced)
-        });
-        let Ok((returned, written)) = work.await else {
-            state.failed.store(true, Ordering::Relaxed);
-            tracing::error!("the journal's writer panicked; new requests are refused");
+        let patience = segments.unsynced().then_some(config.sync_after);
+        let Some(commands) = queue.take(patience, config.gather) else {
             return;
         };
-        segments = returned;
+        let written = apply(&mut segments, commands);
+        let synced = written.and_then(|open| segments.sync(config.sync_after).map(|()| open));
         state.show(&segments);
-        state.failed.store(written.is_err(), Ordering::Relaxed);
-        match written {
+        state.failed.store(synced.is_err(), Ordering::Relaxed);
+        match synced {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
@@ -325,8 +305,21 @@ async fn write(
     }
 }
 
+/// What is left to do when the writer ends, also by a panic.
+struct Ending(Arc<Queue>, Arc<State>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.abandon();
+        if std::thread::panicking() {
+            self.1.failed.store(true, Ordering::Relaxed);
+            tracing::error!("the journal's writer panicked; new requests are refused");
+        }
+    }
+}
+
 /// Carries commands out; tells whether more may come.
-fn apply(segments: &mut Segments, commands: Vec<Command>) -> io::Result<bool> {
+fn apply(segments: &mut Segments, commands: VecDeque<Command>) -> io::Result<bool> {
     let mut open = true;
     let mut waiting = Vec::new();
     for command in commands {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use prost::Message;
+use prost::{Message, encoding::message};
 use switchboard_proto::billing::v1::Settlement;
 
 /// Where a record begins. A reader that lost its way looks for the next one.
@@ -42,15 +42,46 @@ pub(super) struct Ids {
     pub(super) ids: Vec<String>,
 }
 
+/// What is to be written: a [`Kind`] that belongs to someone else.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Line<'a> {
+    /// [`Kind::Draft`].
+    Draft(&'a Settlement),
+    /// [`Kind::Settled`].
+    Settled(&'a Settlement),
+    /// [`Kind::Acknowledged`].
+    Acknowledged(&'a Ids),
+}
+
+impl<'a> From<&'a Kind> for Line<'a> {
+    fn from(kind: &'a Kind) -> Self {
+        match kind {
+            Kind::Draft(draft) => Self::Draft(draft),
+            Kind::Settled(settlement) => Self::Settled(settlement),
+            Kind::Acknowledged(ids) => Self::Acknowledged(ids),
+        }
+    }
+}
+
 /// Appends a record; gives its length.
-pub(super) fn append(out: &mut Vec<u8>, kind: Kind) -> u64 {
-    let message = Record { kind: Some(kind) }.encode_to_vec();
-    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+pub(super) fn append(out: &mut Vec<u8>, line: Line<'_>) -> u64 {
+    let start = out.len();
     out.extend_from_slice(&MARK);
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(&crc32fast::hash(&message).to_le_bytes());
-    out.extend_from_slice(&message);
-    (HEADER + message.len()) as u64
+    out.extend_from_slice(&[0; HEADER - MARK.len()]);
+    let begin = out.len();
+    // The tags are those of `Kind`.
+    match line {
+        Line::Draft(draft) => message::encode(1, draft, out),
+        Line::Settled(settlement) => message::encode(2, settlement, out),
+        Line::Acknowledged(ids) => message::encode(3, ids, out),
+    }
+    let (head, written) = out.split_at_mut(begin);
+    let length = u32::try_from(written.len()).unwrap_or(u32::MAX);
+    let sums = length.to_le_bytes().into_iter();
+    let sums = sums.chain(crc32fast::hash(written).to_le_bytes());
+    let places = head.iter_mut().skip(start + MARK.len());
+    places.zip(sums).for_each(|(place, byte)| *place = byte);
+    (out.len() - start) as u64
 }
 
 /// The record at the beginning of `bytes` and its length; `None` when there is no whole one.

@@ -1,4 +1,4 @@
-//! The journal's files. Synchronous: runs on the blocking pool alone.
+//! The journal's files. Synchronous: runs on the writer's thread alone.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,7 +12,7 @@ use switchboard_proto::billing::v1::Settlement;
 
 use super::{
     Error, JournalConfig, Recovered,
-    record::{self, Ids, Kind},
+    record::{self, Ids, Kind, Line},
 };
 
 /// All segments with an index of what is live in them.
@@ -173,7 +173,7 @@ impl Segments {
         if self.live.get(&draft.request_id).is_some_and(|p| p.settled) {
             return;
         }
-        self.add(&draft.request_id, Kind::Draft(draft.clone()), false, None);
+        self.add(&draft.request_id, Line::Draft(draft), false, None);
     }
 
     pub(super) fn settled(&mut self, settlement: &Settlement, spilled: bool) {
@@ -183,8 +183,12 @@ impl Segments {
                 .insert(self.next_spill, settlement.request_id.clone());
             self.next_spill
         });
-        let kind = Kind::Settled(settlement.clone());
-        self.add(&settlement.request_id, kind, true, spill);
+        self.add(
+            &settlement.request_id,
+            Line::Settled(settlement),
+            true,
+            spill,
+        );
         self.unsynced.get_or_insert_with(Instant::now);
     }
 
@@ -194,16 +198,16 @@ impl Segments {
             return;
         }
         ids.iter().for_each(|id| self.forget(id));
-        let length = record::append(&mut self.buffer, Kind::Acknowledged(Ids { ids }));
+        let length = record::append(&mut self.buffer, Line::Acknowledged(&Ids { ids }));
         self.grow(length);
         if self.unacknowledged == 0 {
             self.unsynced = None;
         }
     }
 
-    fn add(&mut self, id: &str, kind: Kind, settled: bool, spill: Option<u64>) {
+    fn add(&mut self, id: &str, line: Line<'_>, settled: bool, spill: Option<u64>) {
         let at = self.sizes.get(&self.number).map_or(0, |size| size.bytes);
-        let length = record::append(&mut self.buffer, kind);
+        let length = record::append(&mut self.buffer, line);
         self.grow(length);
         self.place(
             id,
@@ -284,7 +288,7 @@ impl Segments {
         for (id, place) in moved {
             // A file that cannot be read right now is no damage: its records stay where they are.
             match self.read(place)? {
-                Some(kind) => self.add(&id, kind, place.settled, place.spill),
+                Some(kind) => self.add(&id, Line::from(&kind), place.settled, place.spill),
                 None => self.forget(&id),
             }
             if let (Some(spill), Some(_)) = (place.spill, self.live.get(&id)) {

@@ -3,7 +3,7 @@ use switchboard_proto::billing::v1::Ending;
 use tempfile::TempDir;
 
 use super::{
-    record::{Kind, append, scan},
+    record::{Kind, Line, append, scan},
     *,
 };
 
@@ -49,8 +49,12 @@ async fn what_was_not_acknowledged_comes_back_and_open_requests_are_lost_for_goo
     assert_eq!(recovered, Recovered::default());
     journal.draft(settlement("open", true));
     journal.draft(settlement("done", true));
-    journal.settled(settlement("done", false), false).await;
-    journal.settled(settlement("owed", false), false).await;
+    journal
+        .settled(settlement("done", false).into(), false)
+        .await;
+    journal
+        .settled(settlement("owed", false).into(), false)
+        .await;
     journal.draft(settlement("owed", true));
     journal.acknowledged(vec!["done".to_owned()]).await;
     assert_eq!(journal.load(10).await, []);
@@ -133,7 +137,7 @@ fn file(count: usize) -> (Vec<u8>, Vec<usize>) {
     for n in 0..count {
         append(
             &mut bytes,
-            Kind::Settled(settlement(&format!("id-{n}"), false)),
+            Line::Settled(&settlement(&format!("id-{n}"), false)),
         );
         ends.push(bytes.len());
     }

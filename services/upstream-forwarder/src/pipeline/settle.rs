@@ -73,16 +73,15 @@ async fn record(
 
 /// Writes a settlement down and sends it.
 pub(super) async fn hand_over(conductor: &Conductor, settlement: Settlement) {
+    let settlement = Arc::new(settlement);
     let promised = conductor.money.promise();
     conductor
         .journal
-        .settled(settlement.clone(), !promised)
+        .settled(Arc::clone(&settlement), !promised)
         .await;
     if promised {
         let id = settlement.request_id.clone();
-        conductor
-            .money
-            .carry(id, Money::Settlement(Box::new(settlement)));
+        conductor.money.carry(id, Money::Settlement(settlement));
     }
 }
 

@@ -1,0 +1,114 @@
+//! What waits for the journal's writer.
+//!
+//! The writer sleeps on a thread of its own and is woken seldom: by the first command after a silence, and by one that
+//! someone waits for. What comes meanwhile is written along with it.
+
+use std::{collections::VecDeque, time::Duration};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Semaphore;
+
+use super::Command;
+
+/// Most records that are written together.
+const BATCH: usize = 4_096;
+
+/// The queue. Bounded in commands.
+#[derive(Debug)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    wake: Condvar,
+    room: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    commands: VecDeque<Command>,
+    /// Someone waits for one of them.
+    hurry: bool,
+    /// Nothing more will come.
+    closed: bool,
+}
+
+impl Queue {
+    /// At most `most` commands wait.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            waiting: Mutex::default(),
+            wake: Condvar::new(),
+            room: Semaphore::new(most),
+        }
+    }
+
+    /// Adds a command if there is room.
+    pub(super) fn try_push(&self, command: Command) {
+        if let Ok(place) = self.room.try_acquire() {
+            place.forget();
+            self.add(command);
+        }
+    }
+
+    /// Adds a command as soon as there is room. Without a writer it goes nowhere.
+    pub(super) async fn push(&self, command: Command) {
+        if let Ok(place) = self.room.acquire().await {
+            place.forget();
+            self.add(command);
+        }
+    }
+
+    fn add(&self, command: Command) {
+        let mut waiting = self.waiting.lock();
+        if self.room.is_closed() {
+            return;
+        }
+        let hurry = command.is_waited_for();
+        let wake = waiting.commands.is_empty() || (hurry && !waiting.hurry);
+        waiting.hurry |= hurry;
+        waiting.commands.push_back(command);
+        drop(waiting);
+        if wake {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Nothing more will come.
+    pub(super) fn close(&self) {
+        self.waiting.lock().closed = true;
+        self.wake.notify_one();
+    }
+
+    /// No writer is left: who waits for one waits no longer.
+    pub(super) fn abandon(&self) {
+        let mut waiting = self.waiting.lock();
+        self.room.close();
+        waiting.commands.clear();
+    }
+
+    /// The next commands: none when `patience` is over before any came; `None` when nothing more will come. Those that
+    /// nobody waits for gather for a while.
+    pub(super) fn take(
+        &self,
+        patience: Option<Duration>,
+        gather: Duration,
+    ) -> Option<VecDeque<Command>> {
+        let mut waiting = self.waiting.lock();
+        let nothing = |waiting: &mut Waiting| waiting.commands.is_empty() && !waiting.closed;
+        match patience {
+            None => self.wake.wait_while(&mut waiting, nothing),
+            Some(patience) => {
+                self.wake.wait_while_for(&mut waiting, nothing, patience);
+            }
+        }
+        if waiting.commands.is_empty() {
+            return (!waiting.closed).then(VecDeque::new);
+        }
+        let gathering = |waiting: &mut Waiting| {
+            !waiting.hurry && !waiting.closed && waiting.commands.len() < BATCH
+        };
+        self.wake.wait_while_for(&mut waiting, gathering, gather);
+        waiting.hurry = false;
+        let taken = std::mem::take(&mut waiting.commands);
+        self.room.add_permits(taken.len());
+        Some(taken)
+    }
+}
