@@ -71,6 +71,10 @@ fn a_usage_row_reads_exactly_like_this() {
         }),
         output_cap: 0,
         cost_center: String::new(),
+        audio_input_tokens: None,
+        audio_output_tokens: None,
+        images: Some(2),
+        audio_millis: None,
     };
     assert_eq!(
         json(&row),
@@ -132,7 +136,11 @@ fn a_usage_row_reads_exactly_like_this() {
     "total_us": "12"
   },
   "output_cap": "0",
-  "cost_center": ""
+  "cost_center": "",
+  "audio_input_tokens": null,
+  "audio_output_tokens": null,
+  "images": "2",
+  "audio_millis": null
 }"#
     );
 }
