@@ -7,9 +7,18 @@ use crate::carry::{AnswerStream, StreamOptions};
 use crate::chat::{Asked, ChatAnswer, ChatStream, Patch, Payload};
 use crate::dialect::{Change, DialectRequest, Form, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
+use crate::parameters::Layout;
 use crate::sse::{DONE, write_event};
 use crate::text::TextBuffer;
 use crate::whole::one_line;
+
+/// What is no parameter of a completions request; it has no turns.
+const LAYOUT: Layout = Layout {
+    structural: &["model", "prompt", "stream", "stream_options"],
+    nested: &[],
+    turns: "",
+    limits: &["max_tokens"],
+};
 
 impl DialectRequest for CompletionsRequest {
     fn model(&self) -> &str {
@@ -38,6 +47,10 @@ impl DialectRequest for CompletionsRequest {
 
     fn operation(&self) -> &'static str {
         "text_completion"
+    }
+
+    fn layout(&self) -> Option<&'static Layout> {
+        Some(&LAYOUT)
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {

@@ -31,7 +31,7 @@ use super::{
 use crate::config;
 
 /// One read of an HTTP/1.1 upstream brings this much at most, bytes: a stream's bound holds but for one read.
-const READ: usize = 64 * 1024;
+const READ: usize = 32 * 1024;
 
 /// A shared connection that is silent for this long while it has streams is asked whether it lives…
 const PING_AFTER: Duration = Duration::from_secs(15);

@@ -31,8 +31,9 @@ use crate::{
     vault::Secret,
 };
 
-/// What is gathered of one read at most, bytes.
-const GATHER: usize = 64 << 10;
+/// What is gathered of one read at most, bytes. With the pipe's room (`stream_buffer`), the text kept for counting
+/// (`count_output`) and one read more, a stream's memory stays within FWD-2's 256 KiB by default.
+const GATHER: usize = 32 << 10;
 
 pub(super) async fn relay(
     conductor: &Conductor,
