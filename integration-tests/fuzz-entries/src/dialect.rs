@@ -63,7 +63,9 @@ pub(crate) fn exercise(read: Read<'_>, facts: &Facts, request: &[u8], answer: &[
     let mut kept = TextBuffer::new(64);
     asked.input(&request, &mut kept);
     assert!(kept.text().len() <= 64);
-    assert!(asked.text_bytes() <= request.len() as u64);
+    if facts.json {
+        assert!(asked.text_bytes() <= request.len() as u64);
+    }
     whole(&*asked, facts, &answer);
     stream::stream(&*asked, &answer);
 }
@@ -73,7 +75,9 @@ fn prepared(read: Read<'_>, asked: &dyn DialectRequest, facts: &Facts, body: &By
     if facts.json && !body.is_empty() {
         assert_json(body, "a request that was read");
     }
-    for (model, output_cap) in [(asked.model(), None), (OTHER, None), (OTHER, Some(7))] {
+    // In a form nothing is escaped.
+    let other = if facts.json { OTHER } else { "another" };
+    for (model, output_cap) in [(asked.model(), None), (other, None), (other, Some(7))] {
         let change = Change { model, output_cap };
         let out = asked.prepare(body, &change);
         if facts.json && !body.is_empty() {

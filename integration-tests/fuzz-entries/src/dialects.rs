@@ -26,7 +26,8 @@ pub(crate) fn chat(input: &[u8]) {
     exercise(read, &facts, request, answer);
 }
 
-pub(crate) fn embeddings(input: &[u8]) {
+/// The calls whose answers are never streamed.
+pub(crate) fn whole(input: &[u8]) {
     let [request, answer] = sections(input);
     let read: Read<'_> = &|body| EmbeddingsRequest::peek(body).map(shared);
     let facts = Facts {

@@ -45,7 +45,7 @@ pub const TARGETS: &[Target] = &[
     target("objects", framing::objects),
     target("event_stream", framing::event_stream),
     target("chat", dialects::chat),
-    target("embeddings", dialects::embeddings),
+    target("whole", dialects::whole),
     target("anthropic", dialects::anthropic),
     target("errors", errors::errors),
     target("parameters", parameters::parameters),

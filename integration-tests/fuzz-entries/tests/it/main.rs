@@ -57,16 +57,16 @@ macro_rules! targets {
 }
 
 targets! {
-    sse: 4000,
-    objects: 4000,
-    event_stream: 4000,
-    chat: 2000,
-    embeddings: 3000,
-    anthropic: 1500,
-    errors: 4000,
-    parameters: 4000,
-    catalogue: 500,
-    keys: 4000,
+    sse: 15000,
+    objects: 15000,
+    event_stream: 15000,
+    chat: 6000,
+    whole: 10000,
+    anthropic: 6000,
+    errors: 12000,
+    parameters: 15000,
+    catalogue: 2500,
+    keys: 15000,
 }
 
 #[test]
