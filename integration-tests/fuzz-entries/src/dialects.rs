@@ -4,6 +4,7 @@ use switchboard_dialects::{
     anthropic::{MessagesCall, MessagesRequest},
     chat::ChatRequest,
     embeddings::EmbeddingsRequest,
+    gemini::{Call, GeminiRequest},
 };
 
 use crate::{
@@ -48,6 +49,33 @@ pub(crate) fn anthropic(input: &[u8]) {
     let read: Read<'_> = &|body| MessagesRequest::peek(body, call).map(shared);
     let facts = Facts {
         patched: &["model", "max_tokens", "thinking"],
+        ..Facts::default()
+    };
+    exercise(read, &facts, request, answer);
+}
+
+pub(crate) fn gemini(input: &[u8]) {
+    let (call, input) = call(input);
+    let call = match call {
+        "events" => Call::StreamEvents,
+        "array" => Call::StreamArray,
+        "count" => Call::CountTokens,
+        "embed" => Call::Embed,
+        "batch" => Call::EmbedBatch,
+        _ => Call::Generate,
+    };
+    let [request, answer] = sections(input);
+    let read: Read<'_> = &|body| GeminiRequest::peek(call, "gemini-x", body).map(shared);
+    let facts = Facts {
+        patched: &[
+            "model",
+            "generationConfig",
+            "generation_config",
+            "generateContentRequest",
+            "requests",
+        ],
+        // Its path names the model.
+        named: false,
         ..Facts::default()
     };
     exercise(read, &facts, request, answer);

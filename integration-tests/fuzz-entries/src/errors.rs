@@ -86,6 +86,7 @@ pub(crate) fn assert_renders(error: &UpstreamError) {
             message: error.message.as_deref().unwrap_or(""),
             param: error.param.as_deref(),
             request_id: error.code.as_deref(),
+            retry_after: error.retry_after,
         };
         let body = shape.body(&saying);
         assert_json(&body, "an error");

@@ -47,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     target("chat", dialects::chat),
     target("whole", dialects::whole),
     target("anthropic", dialects::anthropic),
+    target("gemini", dialects::gemini),
     target("errors", errors::errors),
     target("parameters", parameters::parameters),
     target("catalogue", catalogue::catalogue),

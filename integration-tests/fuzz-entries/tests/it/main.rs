@@ -63,6 +63,7 @@ targets! {
     chat: 6000,
     whole: 10000,
     anthropic: 6000,
+    gemini: 6000,
     errors: 12000,
     parameters: 15000,
     catalogue: 2500,
