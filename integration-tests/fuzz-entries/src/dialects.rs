@@ -2,9 +2,14 @@
 
 use switchboard_dialects::{
     anthropic::{MessagesCall, MessagesRequest},
+    audio::{SpeechRequest, TranscriptionRequest},
     chat::ChatRequest,
+    completions::CompletionsRequest,
     embeddings::EmbeddingsRequest,
     gemini::{Call, GeminiRequest},
+    images::ImagesRequest,
+    moderations::ModerationsRequest,
+    rerank::RerankRequest,
 };
 
 use crate::{
@@ -12,9 +17,14 @@ use crate::{
     input::{call, sections},
 };
 
+/// Chat, and completions, whose streams are the same.
 pub(crate) fn chat(input: &[u8]) {
+    let (call, input) = call(input);
     let [request, answer] = sections(input);
-    let read: Read<'_> = &|body| ChatRequest::peek(body).map(shared);
+    let read: Read<'_> = match call {
+        "completions" => &|body| CompletionsRequest::peek(body).map(shared),
+        _ => &|body| ChatRequest::peek(body).map(shared),
+    };
     let facts = Facts {
         patched: &[
             "model",
@@ -29,11 +39,34 @@ pub(crate) fn chat(input: &[u8]) {
 
 /// The calls whose answers are never streamed.
 pub(crate) fn whole(input: &[u8]) {
+    let (call, input) = call(input);
     let [request, answer] = sections(input);
-    let read: Read<'_> = &|body| EmbeddingsRequest::peek(body).map(shared);
+    let read: Read<'_> = match call {
+        "moderations" => &|body| ModerationsRequest::peek(body).map(shared),
+        "rerank" => &|body| RerankRequest::peek(body).map(shared),
+        _ => &|body| EmbeddingsRequest::peek(body).map(shared),
+    };
     let facts = Facts {
         // A vector may have to change its form.
-        untouched: false,
+        untouched: matches!(call, "moderations" | "rerank"),
+        ..Facts::default()
+    };
+    exercise(read, &facts, request, answer);
+}
+
+/// Images and audio; forms have the boundary `b`.
+pub(crate) fn media(input: &[u8]) {
+    const FORM: &str = "multipart/form-data; boundary=b";
+    let (call, input) = call(input);
+    let [request, answer] = sections(input);
+    let read: Read<'_> = match call {
+        "speech" => &|body| SpeechRequest::peek(body).map(shared),
+        "transcription" => &|body| TranscriptionRequest::peek(FORM, body).map(shared),
+        "edit" => &|body| ImagesRequest::peek(FORM, body, true).map(shared),
+        _ => &|body| ImagesRequest::peek("application/json", body, false).map(shared),
+    };
+    let facts = Facts {
+        json: !matches!(call, "transcription" | "edit"),
         ..Facts::default()
     };
     exercise(read, &facts, request, answer);

@@ -48,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     target("whole", dialects::whole),
     target("anthropic", dialects::anthropic),
     target("gemini", dialects::gemini),
+    target("media", dialects::media),
     target("errors", errors::errors),
     target("parameters", parameters::parameters),
     target("catalogue", catalogue::catalogue),
