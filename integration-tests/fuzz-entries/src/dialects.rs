@@ -10,6 +10,7 @@ use switchboard_dialects::{
     images::ImagesRequest,
     moderations::ModerationsRequest,
     rerank::RerankRequest,
+    responses::{CountRequest, ResponsesRequest, StoredCall, StoredRequest},
 };
 
 use crate::{
@@ -111,5 +112,27 @@ pub(crate) fn gemini(input: &[u8]) {
         named: false,
         ..Facts::default()
     };
+    exercise(read, &facts, request, answer);
+}
+
+pub(crate) fn responses(input: &[u8]) {
+    let (call, input) = call(input);
+    let [request, answer] = sections(input);
+    let kept = |call, query| Ok(shared(StoredRequest::new(call, "resp_1", "m", query)));
+    let read: Read<'_> = match call {
+        "count" => &|body| CountRequest::peek(body).map(shared),
+        "replay" => &|_| kept(StoredCall::Retrieve, "stream=true"),
+        "retrieve" => &|_| kept(StoredCall::Retrieve, ""),
+        "items" => &|_| kept(StoredCall::InputItems, ""),
+        _ => &|body| ResponsesRequest::peek(body).map(shared),
+    };
+    let stored = matches!(call, "replay" | "retrieve" | "items");
+    let facts = Facts {
+        patched: &["model", "max_output_tokens"],
+        // A kept response is called by its id, without a body.
+        named: !stored,
+        ..Facts::default()
+    };
+    let request = if stored { b"" } else { request };
     exercise(read, &facts, request, answer);
 }

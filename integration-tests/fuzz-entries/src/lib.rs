@@ -49,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     target("anthropic", dialects::anthropic),
     target("gemini", dialects::gemini),
     target("media", dialects::media),
+    target("responses", dialects::responses),
     target("errors", errors::errors),
     target("parameters", parameters::parameters),
     target("catalogue", catalogue::catalogue),

@@ -65,6 +65,7 @@ targets! {
     anthropic: 6000,
     gemini: 6000,
     media: 5000,
+    responses: 5000,
     errors: 12000,
     parameters: 15000,
     catalogue: 2500,

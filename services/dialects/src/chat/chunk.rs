@@ -163,6 +163,8 @@ impl ChunkReader {
     fn choices(&mut self, cursor: &mut Cursor<'_>, chunk: &mut Chunk) -> Result<(), JsonError> {
         cursor.enter_array()?;
         let mut first = true;
+        // Of several the last one counts, as for every reader.
+        chunk.choice_count = 0;
         while cursor.next_item(&mut first)? {
             chunk.choice_count += 1;
             if cursor.kind()? == Kind::Object {

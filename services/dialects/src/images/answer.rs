@@ -48,13 +48,14 @@ pub(super) fn read(
     })
 }
 
-/// A whole answer as events, one an image.
-pub(super) fn as_events(body: &[u8], name: &str) -> Bytes {
+/// A whole answer as events, one an image; no more than were asked for, which is where a stream ends.
+pub(super) fn as_events(body: &[u8], name: &str, asked: u64) -> Bytes {
     let mut out = BytesMut::new();
     let Ok(object) = Object::read(body, &["data", "usage", "created"]) else {
         return out.freeze();
     };
-    let images = object.list("data", "").unwrap_or_default();
+    let mut images = object.list("data", "").unwrap_or_default();
+    images.truncate(usize::try_from(asked).unwrap_or(usize::MAX));
     let raw = |value: Option<Value>| value.map(|value| value.span.of(object.text));
     let created = raw(object.get("created")).unwrap_or("0");
     let usage = object.get("usage").filter(|v| v.kind == Kind::Object);

@@ -183,6 +183,6 @@ impl DialectRequest for ImagesRequest {
         } else {
             "image_generation.completed"
         };
-        answer::as_events(body, name)
+        answer::as_events(body, name, self.n)
     }
 }
