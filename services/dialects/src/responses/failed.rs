@@ -56,6 +56,7 @@ mod tests {
         message: "it \"broke\"\n",
         param: None,
         request_id: Some("r1"),
+        retry_after: None,
     };
 
     fn event(at: &Progress) -> (String, serde_json::Value) {
