@@ -123,7 +123,10 @@ fn carry(options: Asking, bytes: &[u8], cuts: &[usize]) -> Run {
         let mut read = BytesMut::new();
         let decoded = match &mut codec {
             Some(codec) => codec.push(&bytes[at..end], &mut read),
-            None => Ok(read.extend_from_slice(&bytes[at..end])),
+            None => {
+                read.extend_from_slice(&bytes[at..end]);
+                Ok(())
+            }
         };
         result = stream.push(read.freeze()).and(decoded);
         out.extend(stream.take().unwrap_or_default());
