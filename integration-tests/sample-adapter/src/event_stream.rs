@@ -171,7 +171,6 @@ fn frame(headers: &[(&str, &str)], payload: &str) -> Bytes {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 mod tests {
     use super::*;
 
