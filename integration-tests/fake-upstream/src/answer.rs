@@ -74,7 +74,7 @@ fn endpoint(script: &Script, question: &Question<'_>) -> Said {
             json(body, usage)
         }
         Endpoint::Models => json(shapes::models(question.models), Usage::default()),
-        Endpoint::Responses | Endpoint::Unknown => json(
+        Endpoint::Scripted | Endpoint::Unknown => json(
             r#"{"error":{"message":"Invalid URL","type":"invalid_request_error","param":null,"code":null}}"#
                 .to_owned(),
             Usage::default(),

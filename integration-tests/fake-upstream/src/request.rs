@@ -57,10 +57,23 @@ pub(crate) enum Endpoint {
     Chat,
     Embeddings,
     Models,
-    /// Creates, and what is asked of a response: says what it is scripted to say.
-    Responses,
+    /// Responses, and what is asked of one, legacy completions, images, audio, moderations, rerank: says what it is scripted
+    /// to say.
+    Scripted,
     Unknown,
 }
+
+const SCRIPTED: [&str; 9] = [
+    "/responses",
+    "/completions",
+    "/images/generations",
+    "/images/edits",
+    "/audio/speech",
+    "/audio/transcriptions",
+    "/audio/translations",
+    "/moderations",
+    "/rerank",
+];
 
 impl Endpoint {
     pub(crate) fn of(path: &str) -> Self {
@@ -70,8 +83,8 @@ impl Endpoint {
             Self::Embeddings
         } else if path.ends_with("/models") || path.contains("/models/") {
             Self::Models
-        } else if path.ends_with("/responses") || path.contains("/responses/") {
-            Self::Responses
+        } else if SCRIPTED.iter().any(|end| path.ends_with(end)) || path.contains("/responses/") {
+            Self::Scripted
         } else {
             Self::Unknown
         }

@@ -316,7 +316,7 @@ async fn handle(
     ticket.record(connection, head, body.clone(), &asked);
 
     let mut script = match endpoint {
-        Endpoint::Chat | Endpoint::Embeddings | Endpoint::Responses => shared
+        Endpoint::Chat | Endpoint::Embeddings | Endpoint::Scripted => shared
             .scripts
             .lock()
             .pick(key.as_deref(), asked.model.as_deref()),

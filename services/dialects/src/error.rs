@@ -232,8 +232,7 @@ impl UpstreamError {
         let told = self.class != Class::ContextLength
             || (self.status == Some(400)
                 && (shape != Shape::OpenAi
-                    || (self.code.as_deref() == Some("context_length_exceeded")
-                        && self.kind.as_deref() == Some("invalid_request_error"))));
+                    || self.code.as_deref() == Some("context_length_exceeded")));
         let as_it_is = self
             .body
             .as_ref()

@@ -4,7 +4,7 @@ use fake_upstream::Script;
 use serde_json::json;
 use switchboard_integration_tests::caller::chat;
 use switchboard_integration_tests::setup::Setup;
-use switchboard_integration_tests::stack::{Builder, Stack};
+use switchboard_integration_tests::stack::Builder;
 
 scenarios! { [in_process, split] {
     images_are_billed_by_the_image_and_by_their_tokens,

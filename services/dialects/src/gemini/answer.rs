@@ -103,13 +103,7 @@ fn generated(
     })
 }
 
-/// Whether it is an array without items.
-fn is_empty(text: &str, value: Value) -> bool {
-    let inside = value.span.of(text).trim_matches(['[', ']']);
-    value.kind == Kind::Array && inside.trim().is_empty()
-}
-
-/// An answer of another kind: it must have one member, with something in it.
+/// An answer of another kind: it must have one member.
 fn plain(
     body: &Bytes,
     text: &str,
@@ -126,7 +120,7 @@ fn plain(
             match &*key.decode(text) {
                 "error" => error = Some(value),
                 "usageMetadata" => usage = Some(value),
-                name => has |= name == member && value.kind == kind && !is_empty(text, value),
+                name => has |= name == member && value.kind == kind,
             }
         }
         cursor.end()?;

@@ -53,9 +53,9 @@ pub(crate) fn build(url: Uri, hygiene: Hygiene<'_>) -> Parts {
     }
     // What is passed on as it arrives must not wait in a coder.
     let (accept, codings) = match hygiene.form {
-        Form::Events | Form::Array => (EVENTS, IDENTITY),
+        Form::Events => (EVENTS, IDENTITY),
         Form::Bytes => (ANY, IDENTITY),
-        Form::Whole => (JSON, CODINGS),
+        Form::Whole | Form::Array => (JSON, CODINGS),
     };
     out.insert(header::ACCEPT, accept);
     out.insert(header::ACCEPT_ENCODING, codings);

@@ -12,10 +12,11 @@ use switchboard_dialects::{
     sse::{Codec, Framing},
 };
 use switchboard_proto::inference::v1::StreamProgress;
+use tokio::time::Instant;
 
 use super::{
     super::{Conductor, Course, Ended, admit::Request, head, keep},
-    Begun, Relayed, collect, public_model, refuse,
+    Relayed, collect, public_model, refuse,
 };
 use crate::{
     adapter::Reading,
@@ -58,26 +59,24 @@ pub(super) async fn relay(
         Reading::Events => None,
         Reading::Coded(codec) => Some(codec),
         Reading::Whole => {
-            let whole = (body, content_type);
-            return relay_whole(conductor, request, course, caller, whole, secret).await;
+            return relay_whole(conductor, request, course, caller, body, secret).await;
         }
     };
-    let mut begun = Begun::Nothing;
+    let idle = Duration::from_millis(course.candidate.idle_timeout_ms);
     loop {
-        let (due, late) = course.patience(begun);
-        let read = match caller.attend_until(due, body.next()).await? {
+        let piece = caller
+            .attend_until(Instant::now() + idle, body.next())
+            .await?;
+        let read = match piece {
             Ok(Some(Ok(bytes))) => push_at_hand(course, &mut body, &mut codec, bytes).await,
             Ok(Some(Err(error))) => {
                 tracing::debug!(%error, "upstream broke off in mid-stream");
                 course.broke_off(Failed::Cut)
             }
             Ok(None) => course.finish_stream(&mut codec),
-            Err(_) => course.broke_off(Failed::Late(late)),
+            Err(_) => course.broke_off(Failed::Idle),
         };
         let (out, state) = look(conductor, course);
-        if begun != Begun::Content {
-            begun = course.begun();
-        }
         if let Some(out) = out {
             course.live.written(&conductor.journal).await;
             if let Some(id) = course.stored_id() {
@@ -121,8 +120,8 @@ enum Failed {
     Said(Box<UpstreamError>),
     /// The connection broke.
     Cut,
-    /// Nothing came in time.
-    Late(Kind),
+    /// Silence.
+    Idle,
 }
 
 fn fail(
@@ -139,7 +138,7 @@ fn fail(
         }
         Failed::Said(error) => Fault::said(&error, 200, shape(request.call.dialect)),
         Failed::Cut => Fault::of(Kind::Answer(Class::Cut)),
-        Failed::Late(kind) => Fault::of(kind),
+        Failed::Idle => Fault::of(Kind::IdleTimeout),
     };
     Ok(if committed {
         Relayed::Broke(fault)
@@ -210,7 +209,7 @@ async fn relay_whole(
     request: &Arc<Request>,
     course: &mut Course,
     caller: &mut Caller,
-    (mut body, content_type): (Decoded, Option<&str>),
+    mut body: Decoded,
     secret: Option<&Secret>,
 ) -> Result<Relayed, Ended> {
     let body = match collect(course, caller, &mut body, conductor.config.answer_limit).await? {
@@ -222,11 +221,7 @@ async fn relay_whole(
         if let Some(failure) = declared::rules(&course.candidate).failure_in(&body) {
             return Err(failure);
         }
-        let options = ReadOptions {
-            content_type,
-            ..ReadOptions::default()
-        };
-        request.asked.read(&body, &options)?;
+        request.asked.read(&body, &ReadOptions::default())?;
         Ok(body)
     });
     let body = match read {
@@ -282,15 +277,6 @@ impl Course {
             model: once(at.model),
             next_sequence: at.next_sequence,
         })
-    }
-
-    /// How far the answer is once bytes of it came.
-    fn begun(&self) -> Begun {
-        if self.has_content() {
-            Begun::Content
-        } else {
-            Begun::Bytes
-        }
     }
 
     /// The upstream will say no more. Where every answer had its finish reason by then nothing of it is missing, just as
