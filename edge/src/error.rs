@@ -59,6 +59,12 @@ pub(crate) fn respond(failure: &Failure, shape: Shape, request_id: &str) -> Resp
     if let Some(secs) = failure.retry_after_secs() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(secs));
     }
+    // Exactly, for the clients that read it first.
+    if let Some(after) = failure.retry_after
+        && let Ok(millis @ 1..) = u64::try_from(after.as_millis())
+    {
+        headers.insert("retry-after-ms", HeaderValue::from(millis));
+    }
     if failure.reason.sdk_should_retry() == Some(false) && status != 404 {
         headers.insert("x-should-retry", HeaderValue::from_static("false"));
     }
@@ -147,6 +153,8 @@ impl Teller {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use switchboard_common::error::Reason;
 
     use super::*;
@@ -164,6 +172,24 @@ mod tests {
         assert_eq!(broken[0]["a"], 1);
         assert_eq!(broken[1]["error"]["message"], "gone");
         assert_eq!(broken[2], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn when_to_come_back_is_told_in_whole_seconds_and_exactly() {
+        let told = |after: Duration| {
+            let failure = Failure::new(Reason::QueueFull, "full").retry_after(after);
+            let response = respond(&failure, Shape::OpenAi, "r");
+            let of = |name| {
+                let value = response.headers().get(name)?;
+                value.to_str().ok().map(str::to_owned)
+            };
+            (of("retry-after"), of("retry-after-ms"))
+        };
+        let both = |secs: &str, millis: &str| (Some(secs.to_owned()), Some(millis.to_owned()));
+        assert_eq!(told(Duration::from_secs(60)), both("60", "60000"));
+        assert_eq!(told(Duration::from_millis(1_200)), both("2", "1200"));
+        // Nobody is told to come back at once.
+        assert_eq!(told(Duration::ZERO), (Some("1".to_owned()), None));
     }
 
     #[test]

@@ -133,6 +133,64 @@ async fn a_caller_that_asks_first_is_not_invited_to_send_what_is_refused() {
 }
 
 #[tokio::test]
+async fn a_body_beyond_the_limit_is_told_in_each_dialects_form_with_limit_and_size() {
+    let rig = Rig::start(small()).await;
+    for (path, code, word) in [
+        ("/v1/chat/completions", "/error/code", "body_too_large"),
+        ("/v1/responses", "/error/code", "body_too_large"),
+        ("/v1/embeddings", "/error/code", "body_too_large"),
+        ("/v1/images/generations", "/error/code", "body_too_large"),
+        ("/v1/audio/transcriptions", "/error/code", "body_too_large"),
+        ("/v1/messages", "/error/type", "request_too_large"),
+        (
+            "/v1beta/models/m:generateContent",
+            "/error/details/0/reason",
+            "body_too_large",
+        ),
+    ] {
+        let headers = "content-length: 24000000\r\nexpect: 100-continue\r\n";
+        let answer = rig.send(&request(&format!("POST {path}"), headers)).await;
+        assert_eq!(answer.status(), "413", "{path}: {}", answer.head);
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(body.pointer(code).unwrap(), word, "{path}: {body}");
+        let message = body["error"]["message"].as_str().unwrap();
+        assert!(
+            message.contains("24000000") && message.contains("1000000"),
+            "{path}: {message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_coding_that_nobody_knows_is_refused_in_each_dialects_form() {
+    let rig = Rig::start(small()).await;
+    for (path, code, word) in [
+        (
+            "/v1/chat/completions",
+            "/error/code",
+            "unsupported_encoding",
+        ),
+        (
+            "/v1/messages",
+            "/error/details/error_code",
+            "unsupported_encoding",
+        ),
+        (
+            "/v1beta/models/m:generateContent",
+            "/error/details/0/reason",
+            "unsupported_encoding",
+        ),
+    ] {
+        let headers = "content-length: 2\r\ncontent-encoding: lzma\r\n";
+        let whole = [request(&format!("POST {path}"), headers), b"{}".to_vec()].concat();
+        let answer = rig.send(&whole).await;
+        assert_eq!(answer.status(), "415", "{path}: {}", answer.head);
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(body.pointer(code).unwrap(), word, "{path}: {body}");
+    }
+}
+
+#[tokio::test]
 async fn a_refused_body_is_read_on_within_its_bounds_only() {
     let config = Config {
         refused_timeout: Duration::from_millis(1),

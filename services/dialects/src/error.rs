@@ -232,7 +232,8 @@ impl UpstreamError {
         let told = self.class != Class::ContextLength
             || (self.status == Some(400)
                 && (shape != Shape::OpenAi
-                    || self.code.as_deref() == Some("context_length_exceeded")));
+                    || (self.code.as_deref() == Some("context_length_exceeded")
+                        && self.kind.as_deref() == Some("invalid_request_error"))));
         let as_it_is = self
             .body
             .as_ref()

@@ -81,6 +81,12 @@ impl SpeechRequest {
     }
 }
 
+fn is_text(content_type: &str) -> bool {
+    let kind = content_type.trim_start().as_bytes();
+    kind.get(..5)
+        .is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/"))
+}
+
 impl DialectRequest for SpeechRequest {
     fn model(&self) -> &str {
         &self.model.name
@@ -96,8 +102,9 @@ impl DialectRequest for SpeechRequest {
 
     fn framing(&self, content_type: Option<&str>) -> Option<Framing> {
         Some(match Framing::of(content_type) {
-            // JSON is never audio: it says what went wrong.
+            // Text is never audio: it says what went wrong, or is a page of something in between.
             Framing::Whole => Framing::Whole,
+            _ if !self.events && content_type.is_some_and(is_text) => Framing::Whole,
             _ if !self.events => Framing::Events,
             // An upstream that knows no events sends its audio at once.
             _ if content_type.is_some_and(|kind| !kind.starts_with("text/")) => Framing::Whole,
@@ -134,13 +141,20 @@ impl DialectRequest for SpeechRequest {
     }
 
     /// Audio is taken as it is; JSON is an error, or it is no audio.
-    fn read(&self, body: &Bytes, _: &ReadOptions<'_>) -> Result<WholeAnswer, Box<UpstreamError>> {
+    fn read(
+        &self,
+        body: &Bytes,
+        options: &ReadOptions<'_>,
+    ) -> Result<WholeAnswer, Box<UpstreamError>> {
         if body.is_empty() {
             return Err(empty());
         }
         if body.trim_ascii_start().starts_with(b"{") {
             Object::read(body, &[])?;
             return Err(malformed("the upstream's answer is JSON, not audio"));
+        }
+        if options.content_type.is_some_and(is_text) {
+            return Err(malformed("the upstream's answer is text, not audio"));
         }
         Ok(WholeAnswer {
             body: body.clone(),

@@ -65,6 +65,9 @@ pub(super) fn plain(
             return Err(error);
         }
     }
+    if is_page(body) {
+        return Err(malformed("the upstream's answer is a page, no transcript"));
+    }
     let Ok(text) = std::str::from_utf8(body) else {
         return Err(malformed("the upstream's answer is no text"));
     };
@@ -76,6 +79,16 @@ pub(super) fn plain(
         text: Some(counted),
         ..WholeAnswer::default()
     })
+}
+
+/// Whether it is HTML. The content type does not say: there are upstreams that give transcripts that of a page.
+fn is_page(body: &[u8]) -> bool {
+    let body = body.trim_ascii_start();
+    let begins = |with: &[u8]| {
+        body.get(..with.len())
+            .is_some_and(|begin| begin.eq_ignore_ascii_case(with))
+    };
+    begins(b"<!doctype") || begins(b"<html")
 }
 
 /// Tokens or seconds, whichever the upstream bills; older models tell the seconds beside the text alone.

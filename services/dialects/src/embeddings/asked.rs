@@ -8,6 +8,7 @@ use crate::carry::{AnswerStream, RawStream, StreamOptions};
 use crate::dialect::{Change, DialectRequest, Form, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
 use crate::text::TextBuffer;
+use crate::whole::malformed;
 
 impl DialectRequest for EmbeddingsRequest {
     fn model(&self) -> &str {
@@ -46,6 +47,11 @@ impl DialectRequest for EmbeddingsRequest {
         options: &ReadOptions<'_>,
     ) -> Result<WholeAnswer, Box<UpstreamError>> {
         let answer = EmbeddingsAnswer::read(body)?;
+        if answer.count < self.inputs.count {
+            return Err(malformed(
+                "the upstream's answer has fewer embeddings than there are inputs",
+            ));
+        }
         Ok(WholeAnswer {
             body: answer.patch(body, options.public_model, self.encoding)?,
             usage: answer.usage,

@@ -1,6 +1,7 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::dialect::{DialectRequest as _, ReadOptions};
 use crate::error::Class;
 
 #[test]
@@ -125,4 +126,16 @@ fn an_answer_without_vectors_is_a_failure() {
             "{body}"
         );
     }
+}
+
+#[test]
+fn each_input_has_its_vector() {
+    let request = EmbeddingsRequest::peek(br#"{"model":"m","input":["a","b"]}"#).unwrap();
+    let vectors = |count| {
+        let vectors = vec![r#"{"embedding":[1]}"#; count].join(",");
+        let body = Bytes::from(format!(r#"{{"data":[{vectors}]}}"#));
+        request.read(&body, &ReadOptions::default())
+    };
+    assert_eq!(vectors(1).unwrap_err().class, Class::Malformed);
+    assert!(vectors(2).is_ok());
 }

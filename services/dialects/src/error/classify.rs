@@ -58,6 +58,21 @@ const CONTEXT_WORDS: &[&[&str]] = &[
     &["exceeds the maximum number of tokens"],
     &["reduce the length of the messages"],
     &["exceeds the available context size"],
+    &["exceed", "context limit"],
+    &["greater than the context length"],
+    &["longer than the maximum model length"],
+    &["exceed", "max_model_len"],
+    &["maximum prompt length"],
+    &["prompt exceeds max length"],
+    &["token count", "exceed"],
+    &["input token count", "only supports"],
+    &["tokens in the prompt", "exceed"],
+    &["exceeded model token limit"],
+    &["range of input length should be"],
+    &["input", "must have less than", "tokens"],
+    &["`inputs` tokens", "must be <="],
+    &["input text exceeds maximum length", "tokens"],
+    &["max allowed tokens per submitted batch"],
 ];
 
 /// Codes and types that stand for a status, for errors inside a 200, where the status says nothing.

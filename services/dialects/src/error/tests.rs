@@ -145,6 +145,18 @@ fn a_context_that_is_too_long_is_known_by_its_words() {
         "prompt is too long: 9000 tokens > 8192 maximum",
         "The input token count (9000) exceeds the maximum number of tokens allowed (8192).",
         "Your request exceeds the context window of this model: it will exceed it by 5",
+        "The decoder prompt (length 9000) is longer than the maximum model length of 8192.",
+        "The engine prompt length 9000 exceeds the max_model_len 8192.",
+        "This model's maximum prompt length is 8192 but the request contains 9000 tokens.",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8192. Given: 9000 `inputs` tokens",
+        "Input validation error: `inputs` must have less than 8192 tokens. Given: 9000",
+        "Unable to submit request because the input token count is 9000 but model only supports up to 8192.",
+        "too many tokens: total number of tokens in the prompt cannot exceed 8192",
+        "input length and `max_tokens` exceed context limit: 9000 + 64 > 8192",
+        "prompt token count of 9000 exceeds the limit of 8192",
+        "Invalid request: Your request exceeded model token limit: 8192",
+        "Range of input length should be [1, 8192]",
+        "the request exceeds the available context size, try increasing it",
     ];
     for message in words {
         for status in [400, 413, 422] {
@@ -168,7 +180,7 @@ fn a_context_that_is_too_long_is_known_by_its_words() {
             "{message}"
         );
     }
-    let proper = openai("context_length_exceeded");
+    let proper = openai("context_length_exceeded").replace(r#""t""#, r#""invalid_request_error""#);
     assert_eq!(
         http(400, &proper)
             .for_caller(Shape::OpenAi)
@@ -185,6 +197,19 @@ fn a_context_that_is_too_long_is_known_by_its_words() {
         Class::RateLimited
     );
     assert_eq!(http(400, &openai("invalid_value")).class, Class::Request);
+    // Limits on the output are another matter.
+    for message in [
+        "max_tokens: 90000 > 8192, which is the maximum allowed number of output tokens",
+        "max_tokens is too large: 90000. This model supports at most 8192 completion tokens",
+    ] {
+        let body = serde_json::json!({"error": {"message": message}}).to_string();
+        assert_eq!(http(400, &body).class, Class::Request, "{message}");
+    }
+    // The code is right, the type is not what clients know.
+    let half = r#"{"error":{"message":"m","type":"BadRequestError","param":null,"code":"context_length_exceeded"}}"#;
+    let shown = http(400, half).for_caller(Shape::OpenAi).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&shown.body(Shape::OpenAi, "r")).unwrap();
+    assert_eq!(json["error"]["type"], "invalid_request_error");
 }
 
 #[test]

@@ -103,7 +103,13 @@ fn generated(
     })
 }
 
-/// An answer of another kind: it must have one member.
+/// Whether it is an array without items.
+fn is_empty(text: &str, value: Value) -> bool {
+    let inside = value.span.of(text).trim_matches(['[', ']']);
+    value.kind == Kind::Array && inside.trim().is_empty()
+}
+
+/// An answer of another kind: it must have one member, with something in it.
 fn plain(
     body: &Bytes,
     text: &str,
@@ -120,7 +126,7 @@ fn plain(
             match &*key.decode(text) {
                 "error" => error = Some(value),
                 "usageMetadata" => usage = Some(value),
-                name => has |= name == member && value.kind == kind,
+                name => has |= name == member && value.kind == kind && !is_empty(text, value),
             }
         }
         cursor.end()?;

@@ -98,6 +98,14 @@ impl Read {
     }
 }
 
+impl Read {
+    /// Whether it is an error, whatever its type.
+    fn says_error(&self) -> bool {
+        let said = |value: &Value| matches!(value.kind, Kind::Object | Kind::String);
+        self.error.as_ref().is_some_and(said)
+    }
+}
+
 /// What an event means for the stream (the table of SPEC FWD-3 for this dialect).
 enum Meaning {
     /// The response as it is now.
@@ -152,7 +160,8 @@ impl Grammar for Events {
         let replay = self.mode == Mode::Replay;
         match meaning(kind) {
             Meaning::Error => return Err(said(data, &read)),
-            Meaning::Frame if kind.is_empty() && read.error.is_some() => {
+            // Those who know nothing of this dialect say it in their own.
+            Meaning::Frame if !kind.starts_with("response.") && read.says_error() => {
                 return Err(said(data, &read));
             }
             Meaning::Failed if !replay => {

@@ -27,13 +27,14 @@ impl Framing {
             .trim()
             .to_ascii_lowercase();
         match essence.as_str() {
-            "application/json" | "text/json" | "application/problem+json" => Self::Whole,
+            "application/json" | "text/json" => Self::Whole,
             "application/x-ndjson"
             | "application/ndjson"
             | "application/jsonl"
             | "application/x-jsonlines"
             | "application/stream+json"
             | "application/json-seq" => Self::Objects,
+            other if other.ends_with("+json") => Self::Whole,
             _ => Self::Events,
         }
     }

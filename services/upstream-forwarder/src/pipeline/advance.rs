@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use rand::RngExt as _;
 use switchboard_common::error::Failure;
-use switchboard_proto::scheduler::v1::{AdvanceRequest, TargetKey};
+use switchboard_proto::scheduler::v1::{AdvanceRequest, Candidate, TargetKey};
+use tokio::time::Instant;
 
 use super::{Conductor, Course, Ended, admit::Request};
 use crate::{
@@ -23,13 +24,14 @@ pub(super) async fn advance(
     caller: &mut Caller,
     fault: Fault,
 ) -> Result<(), Ended> {
+    course.note_limit(&fault);
     let made = course.live.story(|story| story.attempts.len());
     let allowed = match request.resolved.model.max_attempts {
         0 => 3,
         allowed => usize::try_from(allowed).unwrap_or(usize::MAX),
     };
     if made >= allowed || !conductor.retries.take(conductor.clock.now_us()) {
-        return Err(fault.failure().into());
+        return Err(course.last_word(&fault, None).into());
     }
     conductor.meters.retries.inc();
     let mut again_in = None;
@@ -50,7 +52,14 @@ pub(super) async fn advance(
             return Ok(());
         }
     }
-    Err(last_word(&fault, again_in).into())
+    Err(course.last_word(&fault, again_in).into())
+}
+
+fn key(candidate: &Candidate) -> TargetKey {
+    TargetKey {
+        account: candidate.account.clone(),
+        upstream_model: candidate.upstream_model.clone(),
+    }
 }
 
 enum Next {
@@ -67,10 +76,6 @@ async fn next(
     fault: &Fault,
     made: usize,
 ) -> Next {
-    let key = |candidate: &switchboard_proto::scheduler::v1::Candidate| TargetKey {
-        account: candidate.account.clone(),
-        upstream_model: candidate.upstream_model.clone(),
-    };
     let tried = &course.candidate;
     let message = AdvanceRequest {
         request_id: request.call.request_id.clone(),
@@ -110,12 +115,27 @@ async fn next(
     }
 }
 
-/// The failure of the last attempt; when to come back is the earliest time at which anyone may be usable again.
-fn last_word(fault: &Fault, again_in: Option<Duration>) -> Failure {
-    let mut failure = fault.failure();
-    if let (Some(_), Some(other)) = (failure.retry_after, again_in) {
-        let soonest = fault.retry_after.map_or(other, |own| own.min(other));
-        failure.retry_after = Some(soonest);
+impl Course {
+    /// Writes down until when the target that was tried says it is limited.
+    fn note_limit(&mut self, fault: &Fault) {
+        let tried = key(&self.candidate);
+        self.limited.retain(|(limited, _)| *limited != tried);
+        if fault.rate_limited()
+            && let Some(after) = fault.failure().retry_after
+        {
+            self.limited.push((tried, Instant::now() + after));
+        }
     }
-    failure
+
+    /// The failure of the last attempt. When to come back is the earliest time at which anyone may be usable again: one of
+    /// those that were tried, or one whom the scheduler left out (CASES D12).
+    fn last_word(&self, fault: &Fault, again_in: Option<Duration>) -> Failure {
+        let mut failure = fault.failure();
+        if let Some(own) = failure.retry_after {
+            let now = Instant::now();
+            let tried = self.limited.iter().map(|(_, at)| *at - now);
+            failure.retry_after = tried.chain(again_in).chain([own]).min();
+        }
+        failure
+    }
 }

@@ -30,8 +30,11 @@ use switchboard_dialects::{AnswerStream, TextBuffer};
 use switchboard_proto::{
     billing::v1::billing_client::BillingClient,
     common::v1::Dialect,
-    scheduler::v1::{AttemptOutcome, Candidate, RateLimitState, scheduler_client::SchedulerClient},
+    scheduler::v1::{
+        AttemptOutcome, Candidate, RateLimitState, TargetKey, scheduler_client::SchedulerClient,
+    },
 };
+use tokio::time::Instant;
 use tracing::{Instrument as _, Span, info_span};
 
 pub(crate) use self::admit::{Body, Call};
@@ -131,6 +134,10 @@ pub(crate) struct Course {
     left: Vec<Candidate>,
     /// Tries on the last candidate after its 429.
     last_tries: u32,
+    /// Who said 429 for a while, and until when.
+    limited: Vec<(TargetKey, Instant)>,
+    /// When the first byte of the attempt's answer must be there.
+    first_byte_due: Option<Instant>,
     /// What the attempt taught that the scheduler does not know yet.
     outcome: Option<AttemptOutcome>,
     /// The answer that is being relayed.
@@ -268,6 +275,8 @@ impl Course {
             candidate: Candidate::default(),
             left: Vec::new(),
             last_tries: 0,
+            limited: Vec::new(),
+            first_byte_due: None,
             outcome: None,
             stream: None,
             introduced: false,

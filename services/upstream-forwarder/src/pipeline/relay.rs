@@ -60,16 +60,15 @@ pub(super) async fn relay(
         withhold(&mut parts.headers, secret);
     }
     let status = parts.status.as_u16();
-    let Some(mut body) = Decoded::new(&parts.headers, body) else {
-        return Ok(Relayed::Failed(malformed(status)));
-    };
+    let decoded = Decoded::new(&parts.headers, body);
     let adapter = conductor.adapters.of(&course.candidate.provider);
     if !parts.status.is_success() {
-        let body = match collect(course, caller, &mut body, 4 * MAX_BODY).await? {
-            Ok(body) => body,
-            // What the error says is lost, its status is not.
-            Err(_) => Bytes::new(),
+        let body = match decoded {
+            Some(mut body) => collect(course, caller, &mut body, 4 * MAX_BODY).await?,
+            None => Err(Kind::Answer(Class::Malformed)),
         };
+        // What an error says may be lost, its status is not.
+        let body = body.unwrap_or_default();
         let now = UNIX_EPOCH
             + Duration::from_micros(u64::try_from(conductor.clock.now_us()).unwrap_or(0));
         let body = adapter.document(body).unwrap_or_default();
@@ -79,6 +78,9 @@ pub(super) async fn relay(
         }
         return refuse(request, course, caller, &error, status, secret);
     }
+    let Some(mut body) = decoded else {
+        return Ok(Relayed::Failed(malformed(status)));
+    };
     if request.streams() {
         let headers = &parts.headers;
         return stream::relay(conductor, request, course, caller, headers, body, secret).await;
@@ -217,21 +219,20 @@ async fn collect(
     body: &mut Decoded,
     limit: usize,
 ) -> Result<Result<Bytes, Kind>, Stop> {
-    let idle = Duration::from_millis(course.candidate.idle_timeout_ms);
     let mut pieces = Pieces::default();
+    let mut begun = Begun::Nothing;
     loop {
-        let piece = match caller
-            .attend_until(Instant::now() + idle, body.next())
-            .await?
-        {
+        let (due, late) = course.patience(begun);
+        let piece = match caller.attend_until(due, body.next()).await? {
             Ok(Some(Ok(piece))) => piece,
             Ok(None) => break,
             Ok(Some(Err(error))) => {
                 tracing::debug!(%error, "upstream broke off");
                 return Ok(Err(Kind::Answer(Class::Cut)));
             }
-            Err(_) => return Ok(Err(Kind::IdleTimeout)),
+            Err(_) => return Ok(Err(late)),
         };
+        begun = Begun::Content;
         if pieces.add(piece, limit).is_err() {
             return Ok(Err(Kind::Answer(Class::Malformed)));
         }
@@ -241,6 +242,17 @@ async fn collect(
     Ok(Ok(pieces.into_bytes()))
 }
 
+/// How far an answer's body has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    /// Its head is all there is.
+    Nothing,
+    /// Bytes, but none of content.
+    Bytes,
+    /// Content.
+    Content,
+}
+
 fn malformed(status: u16) -> Fault {
     let mut fault = Fault::of(Kind::Answer(Class::Malformed));
     fault.status = status;
@@ -248,6 +260,18 @@ fn malformed(status: u16) -> Fault {
 }
 
 impl Course {
+    /// Until when the next bytes must come, and what it is when they do not (FWD-8). A head that comes early is no answer: the
+    /// first byte of the body has the time of the first byte. A model may think after its stream has begun, so until
+    /// content both times must have passed.
+    fn patience(&self, begun: Begun) -> (Instant, Kind) {
+        let idle = Instant::now() + Duration::from_millis(self.candidate.idle_timeout_ms);
+        match (begun, self.first_byte_due) {
+            (Begun::Nothing, Some(due)) => (due, Kind::FirstByteTimeout),
+            (Begun::Bytes, Some(due)) => (idle.max(due), Kind::IdleTimeout),
+            _ => (idle, Kind::IdleTimeout),
+        }
+    }
+
     /// The caller gets something now.
     fn first_content(&self) {
         let now = self.live.elapsed_us();

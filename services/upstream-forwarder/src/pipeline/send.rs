@@ -98,6 +98,7 @@ pub(super) async fn send(
     let sending = conductor.upstreams.send(&needs, message);
     let answer = wait(caller, sending, &sent, connect, first_byte).await;
     let began = Instant::now();
+    course.first_byte_due = sent.connected().map(|at| at + first_byte);
     let now_us = course.live.elapsed_us();
     course.tried(|tried| {
         tried.sent |= sent.all();

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, TryStreamExt, stream::BoxStream};
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, BodyStream};
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncBufRead, AsyncRead, BufReader};
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use super::Incoming;
@@ -35,24 +35,34 @@ const PIECE: usize = 16 << 10;
 impl Decoded {
     /// Reads through what `content-encoding` names; `None` for a coding that we do not know.
     pub(crate) fn new(headers: &HeaderMap, body: Incoming) -> Option<Self> {
-        let Some(coding) = headers.get(header::CONTENT_ENCODING) else {
+        let codings = codings(headers)?;
+        if codings.is_empty() {
             return Some(Self::Plain(body));
-        };
+        }
         let data = TryStreamExt::map_err(BodyStream::new(body), io::Error::other);
         let data = data.try_filter_map(|frame| async move { Ok(frame.into_data().ok()) });
-        let reader = StreamReader::new(data.boxed());
-        match coding.as_bytes().to_ascii_lowercase().as_slice() {
-            b"" | b"identity" => Some(Self::Coded(ReaderStream::new(reader).boxed())),
-            b"gzip" | b"x-gzip" => Some(Self::through(GzipDecoder::new(reader))),
-            b"deflate" => Some(Self::through(ZlibDecoder::new(reader))),
-            b"br" => Some(Self::through(BrotliDecoder::new(reader))),
-            b"zstd" => Some(Self::through(ZstdDecoder::new(reader))),
-            _ => None,
+        let mut reader: Box<dyn AsyncBufRead + Send + Unpin> =
+            Box::new(StreamReader::new(data.boxed()));
+        // The last coding was applied last: it comes off first.
+        for coding in codings.into_iter().rev() {
+            reader = match coding {
+                Coding::Gzip => {
+                    let mut decoder = GzipDecoder::new(reader);
+                    decoder.multiple_members(true);
+                    boxed(decoder)
+                }
+                Coding::Deflate => boxed(ZlibDecoder::new(reader)),
+                Coding::Brotli => boxed(BrotliDecoder::new(reader)),
+                Coding::Zstd => {
+                    let mut decoder = ZstdDecoder::new(reader);
+                    decoder.multiple_members(true);
+                    boxed(decoder)
+                }
+            };
         }
-    }
-
-    fn through(decoder: impl AsyncRead + Send + 'static) -> Self {
-        Self::Coded(ReaderStream::with_capacity(decoder, PIECE).boxed())
+        Some(Self::Coded(
+            ReaderStream::with_capacity(reader, PIECE).boxed(),
+        ))
     }
 
     /// The next piece; `None` at the end.
@@ -88,6 +98,41 @@ impl Decoded {
         })
         .await
     }
+}
+
+/// The codings that we undo.
+#[derive(Clone, Copy, Debug)]
+enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+/// Codings of one answer at most.
+const MAX_CODINGS: usize = 2;
+
+/// What an answer is coded in, in the order in which it was; `None` where one of them is unknown or there are too many.
+fn codings(headers: &HeaderMap) -> Option<Vec<Coding>> {
+    let mut codings = Vec::new();
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let names = value.to_str().ok()?.split(',').map(str::trim);
+        for name in names.filter(|name| !name.is_empty()) {
+            codings.push(match name.to_ascii_lowercase().as_str() {
+                "identity" => continue,
+                "gzip" | "x-gzip" => Coding::Gzip,
+                "deflate" => Coding::Deflate,
+                "br" => Coding::Brotli,
+                "zstd" => Coding::Zstd,
+                _ => return None,
+            });
+        }
+    }
+    (codings.len() <= MAX_CODINGS).then_some(codings)
+}
+
+fn boxed(decoder: impl AsyncRead + Send + Unpin + 'static) -> Box<dyn AsyncBufRead + Send + Unpin> {
+    Box::new(BufReader::with_capacity(PIECE, decoder))
 }
 
 /// Collects pieces without copying where there is only one.

@@ -53,9 +53,9 @@ pub(crate) fn build(url: Uri, hygiene: Hygiene<'_>) -> Parts {
     }
     // What is passed on as it arrives must not wait in a coder.
     let (accept, codings) = match hygiene.form {
-        Form::Events => (EVENTS, IDENTITY),
+        Form::Events | Form::Array => (EVENTS, IDENTITY),
         Form::Bytes => (ANY, IDENTITY),
-        Form::Whole | Form::Array => (JSON, CODINGS),
+        Form::Whole => (JSON, CODINGS),
     };
     out.insert(header::ACCEPT, accept);
     out.insert(header::ACCEPT_ENCODING, codings);

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use fake_upstream::Script;
 use serde_json::{Value, json};
+use switchboard_common::error::Reason;
 use switchboard_proto::{
     billing::v1::{Ending, ReserveRequest},
     common::v1::{Dialect, Endpoint, Usage, UsageSource},
@@ -205,6 +206,33 @@ async fn speech_that_is_cut_off_is_never_ended_as_if_it_were_whole() {
 }
 
 #[tokio::test]
+async fn a_page_is_neither_speech_nor_a_transcript() {
+    let rig = Rig::start().await;
+    let body = json!({"model": "text", "input": "hello", "voice": "alloy"});
+    rig.upstream.push(Script::html(200));
+    rig.upstream.push(Script::body(200, "text/plain", "sorry"));
+    let spoken = rig.ask(Dialect::OpenaiAudio, Endpoint::Speech, &body).await;
+    assert_eq!(
+        spoken.failure.map(|failure| failure.reason),
+        Some(Reason::UpstreamFailed)
+    );
+    let settled = rig.settlement(&spoken.id).await;
+    let errors: Vec<_> = settled.attempts.iter().map(|a| a.error.as_str()).collect();
+    assert_eq!(errors, ["malformed", "malformed"]);
+    assert!(settled.charge_nothing);
+
+    rig.upstream.push(Script::html(200));
+    rig.upstream
+        .push(Script::body(200, "text/html; charset=utf-8", "heard"));
+    let heard = rig
+        .transcribe(&[("model", "text"), ("response_format", "text")])
+        .await;
+    assert_eq!((heard.status, heard.text()), (200, "heard"));
+    assert_eq!(rig.settlement(&heard.id).await.attempts.len(), 2);
+    rig.end().await;
+}
+
+#[tokio::test]
 async fn a_form_is_sent_again_whole_to_the_next_target() {
     let rig = Rig::start().await;
     rig.upstream
@@ -261,11 +289,8 @@ async fn a_form_without_a_model_or_a_boundary_is_the_callers_mistake() {
     let answer = rig.transcribe(&[("language", "en")]).await;
     let failure = answer.failure.unwrap();
     assert_eq!(
-        (failure.reason.clone() as i32, failure.param.as_deref()),
-        (
-            switchboard_common::error::Reason::InvalidRequest as i32,
-            Some("model")
-        )
+        (failure.reason as i32, failure.param.as_deref()),
+        (Reason::InvalidRequest as i32, Some("model"))
     );
     let mut head = rig.head(Dialect::OpenaiAudio);
     head.endpoint = Endpoint::Transcription as i32;

@@ -305,6 +305,32 @@ async fn when_none_is_left_the_error_says_whose_fault_it_is() {
 }
 
 #[tokio::test]
+async fn when_to_come_back_is_the_first_time_that_any_account_named() {
+    for (first, second) in [(10, 60), (60, 10)] {
+        let rig = Rig::start().await;
+        rig.upstream
+            .push_on_key(SECRET, Script::rate_limited(Some(first)));
+        rig.upstream
+            .push_on_key(SECOND, Script::rate_limited(Some(second)));
+        let failure = rig.chat(&chat(false)).await.failure.unwrap();
+        assert_eq!(failure.reason, Reason::RateLimitExceeded);
+        assert_eq!(failure.retry_after_secs(), Some(10), "{first} {second}");
+        rig.end().await;
+    }
+    // Of an account that is limited for long and one that broke, the break is told.
+    let rig = Rig::start().await;
+    rig.upstream
+        .push_on_key(SECRET, Script::rate_limited(Some(60)));
+    rig.upstream.push_on_key(SECOND, error(500));
+    let failure = rig.chat(&chat(false)).await.failure.unwrap();
+    assert_eq!(
+        (failure.reason, failure.retry_after),
+        (Reason::UpstreamFailed, None)
+    );
+    rig.end().await;
+}
+
+#[tokio::test]
 async fn a_429_at_the_last_account_is_waited_out_on_its_slot() {
     let rig = Rig::with(config(), |state| state.candidates.truncate(1)).await;
     rig.upstream.push(Script::rate_limited(Some(0)));

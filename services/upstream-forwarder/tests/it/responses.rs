@@ -400,6 +400,7 @@ async fn a_replay_streams_from_where_it_was_asked_for_and_settles_what_it_shows(
     let rig = start().await;
     rig.upstream.push(json_answer(&document("queued", "null")));
     let created = create(&rig, &body(json!({"background": true}))).await;
+    settlements(&rig, &created.id, 1).await;
     let replayed = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":4,\"delta\":\"lo\"}\n\n".to_owned()
         + &events(&[("response.completed", response("completed", "", USAGE))]);
     rig.upstream.push(Script::event_bytes(replayed.clone()));

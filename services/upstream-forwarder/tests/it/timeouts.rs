@@ -41,7 +41,30 @@ async fn each_timeout_is_its_own_and_says_which() {
         .await
         .unwrap();
     rig.end().await;
-    // No connection: an address that swallows packets cannot be had on loopback, one that refuses can.
+    // A connection that comes to nothing: whoever listens there says nothing of TLS.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!(
+        "https://{}/v1/chat/completions",
+        listener.local_addr().unwrap()
+    );
+    let rig = Rig::with(config(), move |state| {
+        state.candidates.truncate(1);
+        state.candidates[0].url = url;
+        state.candidates[0].connect_timeout_ms = ms;
+    })
+    .await;
+    let answer = rig.chat(&chat(true)).await;
+    let failure = answer.failure.as_ref().unwrap();
+    assert_eq!(failure.reason, Reason::UpstreamTimeout);
+    assert!(failure.message.contains("(connect)"), "{failure}");
+    let settlement = rig.settlement(&answer.id).await;
+    let first = &settlement.attempts[0];
+    assert_eq!(
+        (first.error.as_str(), first.sent),
+        ("connect_timeout", false)
+    );
+    rig.end().await;
+    // An address that refuses.
     let (address, _socket) = fake_upstream::nobody_listens().unwrap();
     let rig = Rig::with(config(), |state| {
         state.candidates[0].url = format!("http://{address}/v1/chat/completions");
@@ -56,6 +79,44 @@ async fn each_timeout_is_its_own_and_says_which() {
         ("network", false, 0)
     );
     rig.end().await;
+}
+
+#[tokio::test]
+async fn a_head_that_comes_early_is_no_answer_and_thinking_is_no_silence() {
+    let (short, long) = (50, 20_000);
+    let rig = |first_byte, idle| {
+        Rig::with(config(), move |state| {
+            state.candidates.truncate(1);
+            state.candidates[0].first_byte_timeout_ms = first_byte;
+            state.candidates[0].idle_timeout_ms = idle;
+        })
+    };
+    for stream in [false, true] {
+        // The head alone does not end the wait for the first byte.
+        let patient = rig(short, long).await;
+        let gate = Gate::new();
+        patient
+            .upstream
+            .push(Script::say(["a"]).gate_at_byte(0, &gate));
+        let answer = patient.chat(&chat(stream)).await;
+        let failure = answer.failure.unwrap();
+        assert!(
+            failure.message.contains("first byte"),
+            "{stream}: {failure}"
+        );
+        let settlement = patient.settlement(&answer.id).await;
+        assert_eq!(settlement.attempts[0].error, "first_byte_timeout");
+        patient.end().await;
+        // Neither does it begin the time between bytes, nor does a stream's mere beginning.
+        let hasty = rig(long, short).await;
+        let pause = Duration::from_millis(4 * short);
+        hasty
+            .upstream
+            .push(Script::say(["a"]).delay_after(0, pause));
+        let answer = hasty.chat(&chat(stream)).await;
+        assert_eq!((answer.failure, answer.status), (None, 200), "{stream}");
+        hasty.end().await;
+    }
 }
 
 #[tokio::test]

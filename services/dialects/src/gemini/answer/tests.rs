@@ -93,6 +93,8 @@ fn a_count_and_vectors_must_be_there() {
         let error = r#"{"error":{"code":500,"message":"m","status":"INTERNAL"}}"#;
         assert_eq!(class(call, error), Class::Server);
     }
+    let nothing = r#"{"embeddings":[ ]}"#;
+    assert_eq!(class(Call::EmbedBatch, nothing), Class::Malformed);
 }
 
 #[test]

@@ -12,11 +12,10 @@ use switchboard_dialects::{
     sse::{Codec, Framing},
 };
 use switchboard_proto::inference::v1::StreamProgress;
-use tokio::time::Instant;
 
 use super::{
     super::{Conductor, Course, Ended, admit::Request, head, keep},
-    Relayed, collect, public_model, refuse,
+    Begun, Relayed, collect, public_model, refuse,
 };
 use crate::{
     adapter::Reading,
@@ -59,24 +58,26 @@ pub(super) async fn relay(
         Reading::Events => None,
         Reading::Coded(codec) => Some(codec),
         Reading::Whole => {
-            return relay_whole(conductor, request, course, caller, body, secret).await;
+            let whole = (body, content_type);
+            return relay_whole(conductor, request, course, caller, whole, secret).await;
         }
     };
-    let idle = Duration::from_millis(course.candidate.idle_timeout_ms);
+    let mut begun = Begun::Nothing;
     loop {
-        let piece = caller
-            .attend_until(Instant::now() + idle, body.next())
-            .await?;
-        let read = match piece {
+        let (due, late) = course.patience(begun);
+        let read = match caller.attend_until(due, body.next()).await? {
             Ok(Some(Ok(bytes))) => push_at_hand(course, &mut body, &mut codec, bytes).await,
             Ok(Some(Err(error))) => {
                 tracing::debug!(%error, "upstream broke off in mid-stream");
                 course.broke_off(Failed::Cut)
             }
             Ok(None) => course.finish_stream(&mut codec),
-            Err(_) => course.broke_off(Failed::Idle),
+            Err(_) => course.broke_off(Failed::Late(late)),
         };
         let (out, state) = look(conductor, course);
+        if begun != Begun::Content {
+            begun = course.begun();
+        }
         if let Some(out) = out {
             course.live.written(&conductor.journal).await;
             if let Some(id) = course.stored_id() {
@@ -120,8 +121,8 @@ enum Failed {
     Said(Box<UpstreamError>),
     /// The connection broke.
     Cut,
-    /// Silence.
-    Idle,
+    /// Nothing came in time.
+    Late(Kind),
 }
 
 fn fail(
@@ -138,7 +139,7 @@ fn fail(
         }
         Failed::Said(error) => Fault::said(&error, 200, shape(request.call.dialect)),
         Failed::Cut => Fault::of(Kind::Answer(Class::Cut)),
-        Failed::Idle => Fault::of(Kind::IdleTimeout),
+        Failed::Late(kind) => Fault::of(kind),
     };
     Ok(if committed {
         Relayed::Broke(fault)
@@ -209,7 +210,7 @@ async fn relay_whole(
     request: &Arc<Request>,
     course: &mut Course,
     caller: &mut Caller,
-    mut body: Decoded,
+    (mut body, content_type): (Decoded, Option<&str>),
     secret: Option<&Secret>,
 ) -> Result<Relayed, Ended> {
     let body = match collect(course, caller, &mut body, conductor.config.answer_limit).await? {
@@ -221,7 +222,11 @@ async fn relay_whole(
         if let Some(failure) = declared::rules(&course.candidate).failure_in(&body) {
             return Err(failure);
         }
-        request.asked.read(&body, &ReadOptions::default())?;
+        let options = ReadOptions {
+            content_type,
+            ..ReadOptions::default()
+        };
+        request.asked.read(&body, &options)?;
         Ok(body)
     });
     let body = match read {
@@ -277,6 +282,15 @@ impl Course {
             model: once(at.model),
             next_sequence: at.next_sequence,
         })
+    }
+
+    /// How far the answer is once bytes of it came.
+    fn begun(&self) -> Begun {
+        if self.has_content() {
+            Begun::Content
+        } else {
+            Begun::Bytes
+        }
     }
 
     /// The upstream will say no more. Where every answer had its finish reason by then nothing of it is missing, just as
