@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 /// A running proxy. Dropping it closes all its connections.
 #[derive(Debug)]
@@ -52,10 +53,12 @@ impl Tunnel {
             _stop: stop.clone().drop_guard(),
         };
         let shared = Arc::clone(&tunnel.shared);
-        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+        let tasks = TaskTracker::new();
+        let calls = tasks.clone();
+        tasks.spawn(stop.clone().run_until_cancelled_owned(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let serve = serve(Arc::clone(&shared), client);
-                tokio::spawn(stop.clone().run_until_cancelled_owned(serve));
+                calls.spawn(stop.clone().run_until_cancelled_owned(serve));
             }
         }));
         Ok(tunnel)

@@ -190,7 +190,7 @@ fn charge_models(
     let mut nanos = rate(&request, &Usage::default(), factors)?.0;
     for part in models {
         let rates = sheet(part.price_version);
-        let mut rates = rates.map_or_else(|| own.clone(), |rates| (*rates).clone());
+        let mut rates = rates.map_or_else(|| *own, |rates| *rates);
         rates.per_request = None;
         let usage = part.usage.unwrap_or_default();
         nanos = bounded(nanos.saturating_add(rate(&rates, &usage, factors)?.0))?;
