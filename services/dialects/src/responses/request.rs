@@ -146,12 +146,18 @@ impl ResponsesRequest {
         match cursor.kind()? {
             Kind::Object => {
                 cursor.enter_object()?;
+                // An image may be given by a file's id alone.
+                let mut image = false;
                 while let Some(key) = cursor.next_key(&mut first)? {
                     let kind = cursor.kind()?;
-                    let count = match (&*key.decode(text), kind) {
-                        ("image_url", Kind::String | Kind::Object) => &mut self.images,
-                        ("input_audio", Kind::Object) => &mut self.audios,
-                        ("file_data" | "file_url", Kind::String) => &mut self.files,
+                    match (&*key.decode(text), kind) {
+                        ("image_url", Kind::String | Kind::Object) => image = true,
+                        ("input_audio", Kind::Object) => self.audios += 1,
+                        ("file_data" | "file_url", Kind::String) => self.files += 1,
+                        ("type", Kind::String) => {
+                            image |= cursor.string()?.decode(text) == "input_image";
+                            continue;
+                        }
                         (_, Kind::Object | Kind::Array) => {
                             media += self.read_media(cursor)?;
                             continue;
@@ -160,11 +166,11 @@ impl ResponsesRequest {
                             cursor.skip()?;
                             continue;
                         }
-                    };
-                    *count += 1;
+                    }
                     let value = cursor.skip()?;
                     media += value.span.end - value.span.start;
                 }
+                self.images += u64::from(image);
             }
             Kind::Array => {
                 cursor.enter_array()?;
