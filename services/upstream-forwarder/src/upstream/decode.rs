@@ -9,7 +9,10 @@ use std::{
 
 use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
 use bytes::{Bytes, BytesMut};
-use futures_util::{StreamExt as _, TryStreamExt, stream::BoxStream};
+use futures_util::{
+    StreamExt as _, TryStreamExt,
+    stream::{self, BoxStream},
+};
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, BodyStream};
 use tokio::io::{AsyncBufRead, AsyncRead, BufReader};
@@ -80,6 +83,14 @@ impl Decoded {
             },
             Self::Coded(stream) => stream.next().await,
         }
+    }
+
+    /// The same with a piece put back at its front.
+    pub(crate) fn unread(self, piece: Bytes) -> Self {
+        let rest = stream::unfold(self, |mut body| async move {
+            body.next().await.map(|next| (next, body))
+        });
+        Self::Coded(stream::iter([Ok(piece)]).chain(rest).boxed())
     }
 
     /// The next piece if it came with the last one: `None` when it would have to be waited for. The connection's task

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use switchboard_dialects::{
-    AnswerStream, Class, ReadOptions, StreamOptions, UpstreamError,
+    AnswerStream, Class, Form, ReadOptions, StreamOptions, UpstreamError,
     sse::{Codec, Framing},
 };
 use switchboard_proto::inference::v1::StreamProgress;
@@ -66,7 +66,13 @@ pub(super) async fn relay(
     loop {
         let (due, late) = course.patience(begun);
         let read = match caller.attend_until(due, body.next()).await? {
-            Ok(Some(Ok(bytes))) => push_at_hand(course, &mut body, &mut codec, bytes).await,
+            Ok(Some(Ok(bytes))) => {
+                if begun == Begun::Nothing && codec.is_none() && is_document(request, &bytes) {
+                    let whole = (body.unread(bytes), content_type);
+                    return relay_whole(conductor, request, course, caller, whole, secret).await;
+                }
+                push_at_hand(course, &mut body, &mut codec, bytes).await
+            }
             Ok(Some(Err(error))) => {
                 tracing::debug!(%error, "upstream broke off in mid-stream");
                 course.broke_off(Failed::Cut)
@@ -104,6 +110,12 @@ pub(super) async fn relay(
             }
         }
     }
+}
+
+/// Whether what begins like this is a document, mostly an error, under the content type of events: no event begins so.
+fn is_document(request: &Request, first: &[u8]) -> bool {
+    let begins = first.trim_ascii_start().first();
+    request.asked.form() != Form::Bytes && matches!(begins, Some(b'{' | b'['))
 }
 
 /// What makes events of an upstream's own framing, where it has one.
