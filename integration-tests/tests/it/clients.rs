@@ -12,10 +12,10 @@ use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
 
 /// What is not served yet.
-const SKIP: &str = "tag:responses,tag:ws,tag:state,tag:background,tag:lanes";
+const SKIP: &str = "tag:ws,tag:lanes";
 
 /// What the client's upstream speaks, as far as it is served.
-const DIALECTS: &str = "openai.chat, openai.embeddings, openai.completions, openai.images, openai.audio, openai.moderations";
+const DIALECTS: &str = "openai.chat, openai.responses, openai.embeddings, openai.completions, openai.images, openai.audio, openai.moderations";
 
 fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
@@ -74,7 +74,7 @@ async fn upstream(python: &Path) -> (Child, std::net::SocketAddr) {
             "--port",
             "0",
             "--models",
-            "fake-chat,fake-embed,fake-image,fake-audio,fake-moderation,fake-instruct",
+            "fake-chat,fake-responses,fake-embed,fake-image,fake-audio,fake-moderation,fake-instruct",
         ])
         .env("PYTHONUNBUFFERED", "1")
         .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -108,6 +108,10 @@ async fn accept(builder: Builder, script: &str, skip: &str) {
         .model(
             "fake-chat",
             &format!("{price}, targets: [{{account: fake}}]"),
+        )
+        .model(
+            "fake-responses",
+            &format!("accepts: [openai.responses], {price}, targets: [{{account: fake}}]"),
         )
         .account_at(
             "google",

@@ -81,6 +81,8 @@ async fn a_killed_forwarder_costs_nobody_money_and_leaves_no_unbilled_work(build
     );
     assert!(row.charge_nanos > 0);
     assert_eq!(row.input_tokens, Some(COUNTED), "not bytes ÷ 4");
+    // The other request is booked too.
+    stack.rows(2).await;
     let balance = stack.tenant("acme").await.balance_nanos;
 
     // It is back and settles what its journal left open: finally, as a difference.
