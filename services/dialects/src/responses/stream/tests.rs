@@ -451,6 +451,16 @@ fn a_replay_passes_what_the_response_says_even_that_it_failed() {
 }
 
 #[test]
+fn a_replay_that_begins_in_the_middle_holds_nothing() {
+    let replay = StoredRequest::new(StoredCall::Retrieve, "resp_1", "m", "stream=true");
+    let mut stream = replay.stream(StreamOptions::default());
+    stream.push(Bytes::from(text(8, ""))).unwrap();
+    assert!(stream.committed() && !stream.has_content());
+    assert_eq!(stream.take().unwrap(), text(8, ""));
+    assert_eq!(stream.progress(), None);
+}
+
+#[test]
 fn a_whole_response_as_events_is_a_stream_that_tells_the_same() {
     let items = format!(
         r#"{{"id":"rs_1","type":"reasoning","summary":[{{"type":"summary_text","text":"hm"}}]}},{MESSAGE},{{"id":"fc_1","type":"function_call","status":"completed","call_id":"c","name":"get","arguments":"{{\"a\": 1.0}}"}},{{"id":"msg_2","type":"message","status":"completed","role":"assistant","content":[{{"type":"refusal","refusal":"no"}}]}}"#
