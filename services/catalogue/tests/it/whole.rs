@@ -98,7 +98,6 @@ fn constructs_without_effect_are_warnings_with_their_line() {
         .map(|warning| warning.path.as_str())
         .collect();
     for expected in [
-        "accounts[0].dialects[1]",
         "accounts[0].breaker",
         "accounts[1].transport",
         "accounts[1].oauth",
