@@ -151,7 +151,9 @@ mod tests {
                     matches!(field.name(), "secret" | "credential" | "token" | "password")
                         && matches!(field.r#type.unwrap(), 9 | 12)
                 });
-                if secret {
+                // There it is the name of one.
+                let named = message.name() == "Proxy";
+                if secret && !named {
                     found.push(format!("{}.{}", file.package(), message.name()));
                 }
             }
