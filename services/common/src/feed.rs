@@ -203,12 +203,17 @@ impl Feed {
                                 known = head;
                             }
                             if first && known >= head {
+                                // A watcher may know of a commit sooner than the tail does.
+                                let head = match known > head {
+                                    true => self::head(database.reader()).await.unwrap_or(head),
+                                    false => head,
+                                };
                                 let answer = WatchChangesResponse {
                                     changes: Vec::new(),
                                     head,
                                 };
-                                // A watcher that is ahead has seen another database; it starts again from here.
-                                return Some((Ok(answer), (heads, head, false)));
+                                // One that is ahead of the table has seen another database; it starts again from here.
+                                return Some((Ok(answer), (heads, known.min(head), false)));
                             }
                             if known < head {
                                 let answer = match after(database.reader(), known, batch).await {

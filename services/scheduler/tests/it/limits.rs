@@ -105,7 +105,9 @@ async fn every_refusal_tells_the_callers_rates() {
             let refused = node.refused(asked).await;
             assert_eq!(refused.reason, reason);
             assert_eq!(told(&refused, "x-ratelimit-limit-requests"), Some("60"));
-            assert_eq!(told(&refused, "x-ratelimit-remaining-requests"), Some("8"));
+            // What the waiter asked for may be set aside for it.
+            let left = told(&refused, "x-ratelimit-remaining-requests");
+            assert!(matches!(left, Some("7" | "8")), "{left:?}");
             assert!(refused.retry_after_secs() >= Some(1));
         }
         let held = node.release(&holder.request_id, Release::default());

@@ -248,7 +248,10 @@ async fn who_may_not_wait_is_told_at_once_what_is_full() {
     let node = world.node();
     let text = |queue: &str| {
         one_model(
-            &account("a", ", concurrency: 1"),
+            &account(
+                "a",
+                ", concurrency: 1, dialects: [openai.chat, openai.embeddings, anthropic.messages]",
+            ),
             &format!("targets: [{{account: a, model: up}}], queue: {queue}"),
         )
     };
