@@ -27,6 +27,7 @@ pub struct Bound {
 pub fn check(measured: &Measured) -> Vec<Bound> {
     let mut bounds = Bounds(measured, Vec::new());
     bounds.whole_answers();
+    bounds.large_requests();
     bounds.streams();
     bounds.memory();
     bounds.start();
@@ -86,6 +87,29 @@ impl Bounds<'_> {
         let p50 = |kind| Some(self.taken(Slice::ALONE, kind)?.latency.p50_us);
         let direct = p50(Kind::Direct)?;
         ratio(p50(kind)? - direct, p50(Kind::Proxy)? - direct)
+    }
+
+    /// What a mebibyte more of request adds to what a direct call takes for it, as a multiple of what it adds to the proxy,
+    /// which copies it once.
+    fn mebibyte_ratio(&self, kind: Kind) -> Option<f64> {
+        let more = |kind| {
+            let p50 = |slice| Some(self.taken(slice, kind)?.latency.p50_us);
+            Some(p50(Slice::LARGE)? - p50(Slice::ALONE)?)
+        };
+        let direct = more(Kind::Direct)?;
+        ratio(more(kind)? - direct, more(Kind::Proxy)? - direct)
+    }
+
+    fn large_requests(&mut self) {
+        let figure = self.mebibyte_ratio(Kind::One);
+        let what = "added p50 of a request of 1 MiB";
+        self.add(
+            ("PERF-1", what, "× proxy's copy"),
+            Kind::One,
+            figure,
+            (1.0, None),
+            Some(Slice::LARGE),
+        );
     }
 
     fn whole_answers(&mut self) {

@@ -24,12 +24,14 @@ pub struct Slice {
 impl Slice {
     pub const ALONE: Self = Self::new(Workload::Whole, 1);
     pub const WHOLE: Self = Self::new(Workload::Whole, MANY);
+    pub const LARGE: Self = Self::new(Workload::Large, 1);
     pub const CHUNKS: Self = Self::new(Workload::Chunks, MANY);
     pub const BURST: Self = Self::new(Workload::Burst, MANY);
     pub const PACED: Self = Self::new(Workload::Paced, PACED);
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::ALONE,
         Self::WHOLE,
+        Self::LARGE,
         Self::CHUNKS,
         Self::BURST,
         Self::PACED,
@@ -44,10 +46,11 @@ impl Slice {
         Ok(match name {
             "alone" => Self::ALONE,
             "whole" => Self::WHOLE,
+            "large" => Self::LARGE,
             "chunks" => Self::CHUNKS,
             "burst" => Self::BURST,
             "paced" => Self::PACED,
-            _ => return Err("expected alone, whole, chunks, burst or paced".to_owned()),
+            _ => return Err("expected alone, whole, large, chunks, burst or paced".to_owned()),
         })
     }
 
@@ -55,6 +58,7 @@ impl Slice {
         match self.workload {
             Workload::Whole if self.callers == 1 => "whole answers, 1 caller",
             Workload::Whole => "whole answers, 16 callers",
+            Workload::Large => "whole answers to 1 MiB, 1 caller",
             Workload::Chunks => "streams of 100 tokens, a write each, 16 callers",
             Workload::Burst => "streams of 100 tokens in one write, 16 callers",
             Workload::Paced => "200 streams of a token each 20 ms",

@@ -14,6 +14,8 @@ use crate::arguments::Kind;
 
 /// Length of a request's body, bytes: a short chat.
 const REQUEST_BYTES: usize = 620;
+/// Length of a large request's body, bytes.
+const LARGE_BYTES: usize = 1 << 20;
 /// Tokens that the upstream reports for any request.
 const INPUT_TOKENS: u64 = 10;
 /// What a delta of the upstream ends with.
@@ -25,6 +27,8 @@ const DELTA: &[u8] = b"\" token\"";
 pub enum Workload {
     /// A whole answer of 1 KiB.
     Whole,
+    /// The same answer to a request of 1 MiB.
+    Large,
     /// A stream of 100 tokens, each written alone, as fast as the upstream can.
     Chunks,
     /// The same stream in one write.
@@ -42,7 +46,13 @@ pub enum Workload {
 
 impl Workload {
     /// All that are timed.
-    pub const TIMED: [Self; 4] = [Self::Whole, Self::Chunks, Self::Burst, Self::Paced];
+    pub const TIMED: [Self; 5] = [
+        Self::Whole,
+        Self::Large,
+        Self::Chunks,
+        Self::Burst,
+        Self::Paced,
+    ];
 
     /// Slow streams that stay open long enough to open this many; all together they send at most 4,000 tokens a second.
     pub fn slow(streams: usize) -> Self {
@@ -53,6 +63,7 @@ impl Workload {
     pub fn name(self) -> &'static str {
         match self {
             Self::Whole => "whole",
+            Self::Large => "large",
             Self::Chunks => "chunks",
             Self::Burst => "burst",
             Self::Paced => "paced",
@@ -63,7 +74,7 @@ impl Workload {
     /// What the upstream calls it.
     pub fn upstream_model(self) -> String {
         match self {
-            Self::Whole => "whole-1024".to_owned(),
+            Self::Whole | Self::Large => "whole-1024".to_owned(),
             Self::Chunks => "chunks-100".to_owned(),
             Self::Burst => "burst-100".to_owned(),
             Self::Paced => "paced-50-20".to_owned(),
@@ -77,7 +88,7 @@ impl Workload {
     }
 
     pub fn streams(self) -> bool {
-        self != Self::Whole
+        !matches!(self, Self::Whole | Self::Large)
     }
 
     /// Tokens of the prompt, as the upstream reports them.
@@ -88,7 +99,7 @@ impl Workload {
     /// Tokens of the answer.
     pub fn output_tokens(self) -> u64 {
         match self {
-            Self::Whole => 16,
+            Self::Whole | Self::Large => 16,
             Self::Chunks | Self::Burst => 100,
             Self::Paced => 50,
             Self::Slow { tokens, .. } => tokens,
@@ -100,7 +111,7 @@ impl Workload {
         match self {
             Self::Paced => Duration::from_secs(1),
             Self::Slow { tokens, pace_ms } => Duration::from_millis(tokens * pace_ms),
-            Self::Whole | Self::Chunks | Self::Burst => Duration::ZERO,
+            Self::Whole | Self::Large | Self::Chunks | Self::Burst => Duration::ZERO,
         }
     }
 
@@ -125,7 +136,15 @@ impl Workload {
             }
             body.to_string()
         };
-        build(REQUEST_BYTES.saturating_sub(build(0).len())).into()
+        build(self.request_bytes().saturating_sub(build(0).len())).into()
+    }
+
+    fn request_bytes(self) -> usize {
+        if self == Self::Large {
+            LARGE_BYTES
+        } else {
+            REQUEST_BYTES
+        }
     }
 }
 
@@ -180,7 +199,7 @@ mod tests {
         for workload in Workload::TIMED {
             for kind in Kind::ALL {
                 let body = workload.body(kind);
-                assert_eq!(body.len(), REQUEST_BYTES);
+                assert_eq!(body.len(), workload.request_bytes());
                 assert!(serde_json::from_slice::<serde_json::Value>(&body).is_ok());
             }
         }
