@@ -74,7 +74,9 @@ impl Workload {
     /// What the upstream calls it.
     pub fn upstream_model(self) -> String {
         match self {
-            Self::Whole | Self::Large => "whole-1024".to_owned(),
+            Self::Whole => "whole-1024".to_owned(),
+            // A name of its own: each has its price.
+            Self::Large => "whole-1025".to_owned(),
             Self::Chunks => "chunks-100".to_owned(),
             Self::Burst => "burst-100".to_owned(),
             Self::Paced => "paced-50-20".to_owned(),
