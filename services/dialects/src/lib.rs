@@ -15,6 +15,7 @@ pub mod audio;
 mod carry;
 pub mod chat;
 pub mod completions;
+pub mod convert;
 mod dialect;
 pub mod embeddings;
 pub mod error;
