@@ -76,6 +76,15 @@ pub trait AnswerStream: Debug + Send + Sync {
     /// When it ended before the answer did (CASES C1), or without any.
     fn finish(&mut self) -> Result<(), Box<UpstreamError>>;
 
+    /// What was pushed is a whole answer ([`as_events`](crate::DialectRequest::as_events)): its end is the answer's, also
+    /// where a stream would have to say so.
+    ///
+    /// # Errors
+    /// When there was no answer in it.
+    fn finish_whole(&mut self) -> Result<(), Box<UpstreamError>> {
+        self.finish()
+    }
+
     /// All that may go out now, as one piece: whole events, in order. `None` before the answer is committed and when
     /// there is nothing new.
     fn take(&mut self) -> Option<Bytes>;
@@ -237,6 +246,28 @@ impl<G: Grammar> Carrier<G> {
         }
     }
 
+    /// Reads what the end of the body leaves over.
+    fn rest(&mut self) -> Result<(), Box<UpstreamError>> {
+        if self.state.done {
+            return Ok(());
+        }
+        self.grammar.start();
+        self.decoder.finish();
+        self.drain()
+    }
+
+    /// Ends the answer as its dialect does.
+    fn close(&mut self) -> Result<(), Box<UpstreamError>> {
+        if self.state.events == 0 {
+            let text = "the upstream's stream was empty";
+            return Err(Box::new(UpstreamError::found(Class::Empty, text)));
+        }
+        self.grammar.close(&mut self.state);
+        self.state.committed = true;
+        self.state.done = true;
+        Ok(())
+    }
+
     fn drain(&mut self) -> Result<(), Box<UpstreamError>> {
         self.state.out.start(self.decoder.block());
         while !self.state.done {
@@ -280,28 +311,23 @@ impl<G: Grammar> AnswerStream for Carrier<G> {
     }
 
     fn finish(&mut self) -> Result<(), Box<UpstreamError>> {
-        if !self.state.done {
-            self.grammar.start();
-            self.decoder.finish();
-            self.drain()?;
-        }
+        self.rest()?;
         if self.state.done {
             return Ok(());
         }
-        if self.grammar.complete() {
-            self.grammar.close(&mut self.state);
-            self.state.committed = true;
-            self.state.done = true;
-            return Ok(());
+        if self.grammar.complete() || self.state.events == 0 {
+            return self.close();
         }
-        Err(Box::new(if self.state.events == 0 {
-            UpstreamError::found(Class::Empty, "the upstream's stream was empty")
-        } else {
-            UpstreamError::found(
-                Class::Cut,
-                "the upstream's stream ended before the answer did",
-            )
-        }))
+        let text = "the upstream's stream ended before the answer did";
+        Err(Box::new(UpstreamError::found(Class::Cut, text)))
+    }
+
+    fn finish_whole(&mut self) -> Result<(), Box<UpstreamError>> {
+        self.rest()?;
+        if !self.state.done {
+            self.close()?;
+        }
+        Ok(())
     }
 
     fn take(&mut self) -> Option<Bytes> {

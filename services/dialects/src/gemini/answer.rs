@@ -3,10 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::chunk::{ChunkReader, PublicName};
 use super::request::{Call, GeminiRequest};
+use crate::carry::StreamOptions;
 use crate::dialect::{DialectRequest as _, Form, ReadOptions, WholeAnswer};
 use crate::error::{Class, UpstreamError};
 use crate::json::{Cursor, Edit, JsonError, Kind, Value, splice};
@@ -40,8 +41,9 @@ impl GeminiRequest {
         if let Some(error) = wrapped_error(text) {
             return Err(error);
         }
-        // An array where a stream was asked for is one: whether it is whole its reader will see.
+        // An array where a stream was asked for is one.
         if self.form() != Form::Whole && text.trim_ascii_start().starts_with('[') {
+            self.check_series(body)?;
             return Ok(WholeAnswer {
                 body: body.clone(),
                 ..WholeAnswer::default()
@@ -55,6 +57,18 @@ impl GeminiRequest {
             Call::Embed => plain(body, text, "embedding", Kind::Object),
             Call::EmbedBatch => plain(body, text, "embeddings", Kind::Array),
         }
+    }
+
+    /// Whether the pieces of a stream that came as one document are an answer: judged as the stream would be.
+    fn check_series(&self, body: &[u8]) -> Result<(), Box<UpstreamError>> {
+        let mut stream = self.stream(StreamOptions {
+            text_bound: 0,
+            hold_bound: usize::MAX,
+            max_event: usize::MAX,
+            ..StreamOptions::default()
+        });
+        stream.push(as_events(body))?;
+        stream.finish()
     }
 }
 
@@ -183,5 +197,6 @@ pub(super) fn as_events(body: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(body.len() + 64);
     // What was accepted before is split without error.
     let _split = splitter.push(body, &mut out);
+    out.put_slice(&splitter.finish());
     out.freeze()
 }

@@ -8,13 +8,13 @@ use super::{Adapter, Reading};
 pub(super) struct Gemini;
 
 impl Adapter for Gemini {
-    /// One object alone is a stream of one event, and an error is an object too: what is JSON is read piece by piece.
+    /// One object is a whole answer, or an error.
     fn reading(&self, content_type: Option<&str>, max_event: usize) -> Reading {
+        let pieces = || Box::new(ObjectSplitter::new(max_event));
         match Framing::of(content_type) {
             Framing::Events => Reading::Events,
-            Framing::Objects | Framing::Whole => {
-                Reading::Coded(Box::new(ObjectSplitter::new(max_event)))
-            }
+            Framing::Objects => Reading::Coded(pieces()),
+            Framing::Whole => Reading::WholeOrArray(pieces()),
         }
     }
 }

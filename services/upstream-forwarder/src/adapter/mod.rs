@@ -60,6 +60,8 @@ pub enum Reading {
     Coded(Box<dyn Codec>),
     /// As one document: the upstream did not stream.
     Whole,
+    /// As one document if it is an object; an array through this, piece by piece.
+    WholeOrArray(Box<dyn Codec>),
 }
 
 /// See the module's page.

@@ -228,6 +228,26 @@ async fn a_whole_answer_that_is_none_is_answered_by_the_next_account() {
 }
 
 #[tokio::test]
+async fn a_whole_answer_serves_a_caller_who_streams_though_it_names_no_reason_of_its_end() {
+    let whole = response("hi", None);
+    for kind in ["application/json", "text/event-stream"] {
+        for (query, out) in [
+            ("alt=sse", format!("data: {whole}\n\n")),
+            ("", format!("[{whole}\n]")),
+        ] {
+            let rig = rig().await;
+            rig.upstream.push(Script::body(200, kind, whole.clone()));
+            let answer = stream(&rig, query).await;
+            assert_eq!((answer.failure.as_ref(), answer.ended), (None, true));
+            assert_eq!(answer.text(), renamed(&out));
+            let settlement = rig.settlement(&answer.id).await;
+            assert_eq!(settlement.ending(), Ending::Complete);
+            rig.end().await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_stream_that_breaks_after_content_is_an_error_and_never_looks_whole() {
     let [first, ..] = pieces();
     let said = error(500, "INTERNAL").to_string();

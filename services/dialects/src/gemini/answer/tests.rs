@@ -109,3 +109,39 @@ fn a_whole_answer_is_one_event_and_an_array_is_several() {
     let event = format!("data: {WHOLE}\n\n");
     assert_eq!(as_events(&read.body), event.repeat(2));
 }
+
+#[test]
+fn a_series_is_judged_as_the_stream_that_it_is() {
+    let unended = WHOLE.replace(r#","finishReason":"STOP""#, "");
+    let error = r#"{"error":{"code":503,"message":"m","status":"UNAVAILABLE"}}"#;
+    for (body, expected) in [
+        ("[]".to_owned(), Class::Empty),
+        (format!("[{unended}]"), Class::Cut),
+        (format!("[{WHOLE},{}", &WHOLE[..20]), Class::Cut),
+        (format!("[{unended},\"{WHOLE}]"), Class::Malformed),
+        (format!("[{unended},{error}]"), Class::Overloaded),
+    ] {
+        for call in [Call::StreamEvents, Call::StreamArray] {
+            assert_eq!(class(call, &body), expected, "{body}");
+        }
+    }
+}
+
+#[test]
+fn a_whole_answer_needs_no_reason_of_its_end_as_events_either() {
+    let unended = WHOLE.replace(r#","finishReason":"STOP""#, "");
+    for call in [Call::StreamEvents, Call::StreamArray] {
+        let body = read(call, &unended, None).unwrap().body;
+        let request = GeminiRequest::peek(call, "m", br#"{"contents":[]}"#).unwrap();
+        let mut stream = request.stream(StreamOptions::default());
+        stream.push(request.as_events(&body)).unwrap();
+        stream.finish_whole().unwrap();
+        assert!(stream.done() && stream.has_content());
+        let out = stream.take().unwrap();
+        assert!(out.ends_with(if call == Call::StreamArray {
+            b"\n]"
+        } else {
+            b"\n\n"
+        }));
+    }
+}

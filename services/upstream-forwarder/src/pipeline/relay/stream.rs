@@ -54,9 +54,18 @@ pub(super) async fn relay(
         Some(Framing::Whole) => Reading::Whole,
         _ => adapter.reading(content_type, conductor.config.event_limit),
     };
+    // With what a document begins here that is no stream.
+    let mut whole: &[u8] = b"";
     let mut codec = match reading {
-        Reading::Events => None,
+        Reading::Events => {
+            whole = b"{[";
+            None
+        }
         Reading::Coded(codec) => Some(codec),
+        Reading::WholeOrArray(codec) => {
+            whole = b"{";
+            Some(codec)
+        }
         Reading::Whole => {
             let whole = (body, content_type);
             return relay_whole(conductor, request, course, caller, whole, secret).await;
@@ -67,7 +76,7 @@ pub(super) async fn relay(
         let (due, late) = course.patience(begun);
         let read = match caller.attend_until(due, body.next()).await? {
             Ok(Some(Ok(bytes))) => {
-                if begun == Begun::Nothing && codec.is_none() && is_document(request, &bytes) {
+                if begun == Begun::Nothing && is_document(request, &bytes, whole) {
                     let whole = (body.unread(bytes), content_type);
                     return relay_whole(conductor, request, course, caller, whole, secret).await;
                 }
@@ -112,10 +121,11 @@ pub(super) async fn relay(
     }
 }
 
-/// Whether what begins like this is a document, mostly an error, under the content type of events: no event begins so.
-fn is_document(request: &Request, first: &[u8]) -> bool {
+/// Whether what begins like this is a document, also under the content type of events, where it mostly is an error: no
+/// event begins so.
+fn is_document(request: &Request, first: &[u8], whole: &[u8]) -> bool {
     let begins = first.trim_ascii_start().first();
-    request.asked.form() != Form::Bytes && matches!(begins, Some(b'{' | b'['))
+    request.asked.form() != Form::Bytes && begins.is_some_and(|byte| whole.contains(byte))
 }
 
 /// What makes events of an upstream's own framing, where it has one.
@@ -248,7 +258,7 @@ async fn relay_whole(
     let events = request.asked.as_events(&body);
     let read = course
         .push_stream(&mut None, events)
-        .and_then(|()| course.finish_stream(&mut None));
+        .and_then(|()| course.with_stream(|stream| stream.finish_whole()));
     let (out, state) = look(conductor, course);
     if let Err(failed) = read {
         return fail(request, course, caller, failed, state.committed, secret);
