@@ -10,6 +10,7 @@ use switchboard_dialects::{
     audio::{SpeechRequest, TranscriptionRequest},
     chat::ChatRequest,
     completions::CompletionsRequest,
+    convert::Format,
     embeddings::EmbeddingsRequest,
     error::Shape,
     gemini::{self, GeminiRequest},
@@ -114,6 +115,17 @@ pub(crate) const fn stored_call(endpoint: Endpoint) -> Option<StoredCall> {
         Endpoint::Delete => Some(StoredCall::Delete),
         Endpoint::Cancel => Some(StoredCall::Cancel),
         Endpoint::InputItems => Some(StoredCall::InputItems),
+        _ => None,
+    }
+}
+
+/// The format of a dialect in which text is generated: these are translated into each other (SPEC DIAL-1).
+pub(crate) const fn format(dialect: Dialect) -> Option<Format> {
+    match dialect {
+        Dialect::OpenaiChat => Some(Format::Chat),
+        Dialect::OpenaiResponses => Some(Format::Responses),
+        Dialect::AnthropicMessages => Some(Format::Anthropic),
+        Dialect::GeminiGenerate => Some(Format::Gemini),
         _ => None,
     }
 }

@@ -111,7 +111,7 @@ fn one(
         );
     }
     targets(context, &model.targets, &at.key("targets"), errors);
-    reachable(context, model, at, errors, warnings);
+    reachable(context, model, at, errors);
     for (key, other) in [
         ("fallback", &model.fallback),
         ("long_context", &model.long_context),
@@ -225,13 +225,7 @@ fn accepted(model: &Model) -> Option<Vec<Dialect>> {
 }
 
 /// Every target must be reachable from some caller dialect, and every caller dialect must reach some target (CASES D22).
-fn reachable(
-    context: &Context<'_>,
-    model: &Model,
-    at: &Path<'_>,
-    errors: &mut Problems<'_>,
-    warnings: &mut Problems<'_>,
-) {
+fn reachable(context: &Context<'_>, model: &Model, at: &Path<'_>, errors: &mut Problems<'_>) {
     let Some(accepts) = accepted(model) else {
         return;
     };
@@ -258,18 +252,15 @@ fn reachable(
         if errors.is_broken(&entry.key("dialects")) || errors.is_broken(&entry.key("provider")) {
             return;
         }
-        // Only the same dialect is carried; translation between dialects widens this to `Dialect::reaches`.
-        if account
-            .dialects()
-            .iter()
-            .any(|dialect| accepts.contains(dialect))
-        {
+        let spoken = account.dialects();
+        let reached = |dialect: &Dialect| spoken.iter().any(|upstream| dialect.reaches(*upstream));
+        if accepts.iter().any(reached) {
             served.extend(account.dialects());
         } else {
             let target_at = list.index(index);
             errors.report(
                 &target_at.key("account"),
-                no_way(&accepts, account.dialects()),
+                no_way(&accepts, spoken),
                 "choose an account that speaks what the model accepts, or change `accepts`",
             );
         }
@@ -286,12 +277,6 @@ fn reachable(
                 &here,
                 no_way(&[*dialect], &served),
                 "remove it from `accepts`, or add a target whose account speaks it",
-            );
-        } else if !served.contains(dialect) {
-            warnings.report(
-                &here,
-                format!("`{dialect}` has no effect in this version: no target's account speaks it, and dialects are not translated"),
-                "remove it, or leave it for a version that has it",
             );
         }
     }

@@ -107,7 +107,6 @@ fn constructs_without_effect_are_warnings_with_their_line() {
         "accounts[2].concurrency",
         "accounts[2].probe",
         "oauth_providers",
-        "models[0].accepts[2]",
         "models[0].warning_line",
         "models[0].long_context",
         "models[0].fallback",
@@ -124,6 +123,7 @@ fn constructs_without_effect_are_warnings_with_their_line() {
         assert!(paths.contains(&expected), "{expected} in {paths:#?}");
     }
     for effective in [
+        "models[0].accepts[2]",
         "tenants[0].budgets[0].window",
         "tenants[0].routes",
         "groups[0].class",

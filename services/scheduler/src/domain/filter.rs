@@ -3,7 +3,7 @@
 //! The model's own state is no filter here: a request for a model that is not active never gets this far.
 
 use switchboard_common::ids::AccountName;
-use switchboard_proto::common::v1::Dialect;
+use switchboard_proto::common::v1::{Dialect, Endpoint};
 
 use super::rule::{Rule, Verdict};
 use super::supply::{AccountStatus, Capabilities, Group, Model, Target, upstream_dialect};
@@ -98,6 +98,8 @@ pub struct Ask<'a> {
     pub rule: Rule<'a>,
     /// The caller's dialect.
     pub dialect: Dialect,
+    /// The call of it.
+    pub endpoint: Endpoint,
     /// What it needs.
     pub needs: Capabilities,
     /// The account that keeps the response which is continued or asked for: nobody else can serve.
@@ -177,10 +179,15 @@ pub fn capable(ask: &Ask<'_>) -> bool {
         .is_none_or(|has| has.cover(ask.needs))
 }
 
-/// Whether the account can be asked for the caller's dialect.
+/// Whether the account can be asked for the caller's dialect. What continues a response is not translated: its account speaks
+/// the dialect, or nobody does.
 #[must_use]
 pub fn reachable(ask: &Ask<'_>, target: &Target) -> bool {
-    upstream_dialect(ask.dialect, target.account.dialects).is_some()
+    let spoken = target.account.dialects;
+    match upstream_dialect(ask.dialect, ask.endpoint, spoken) {
+        Some(dialect) => dialect == ask.dialect || ask.bound.is_none(),
+        None => false,
+    }
 }
 
 /// Whether the account takes requests; one that is drained goes on with what it keeps.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use switchboard_proto::common::v1::Dialect;
+use switchboard_proto::common::v1::{Dialect, Endpoint};
 
 use super::{
     draw::Policy,
@@ -86,6 +86,7 @@ pub fn ask(model: &Model) -> Ask<'_> {
         group: Membership::All,
         rule: Rule::default(),
         dialect: Dialect::OpenaiChat,
+        endpoint: Endpoint::Unspecified,
         needs: Capabilities::default(),
         bound: None,
         now_ms: 1_000,

@@ -12,7 +12,7 @@ use std::{
 use switchboard_catalogue::Operation;
 use switchboard_common::ids::{AccountName, GroupName, ModelName};
 use switchboard_proto::{
-    common::v1::Dialect,
+    common::v1::{Dialect, Endpoint},
     scheduler::v1::{CatalogueSnapshot, ErrorRule, Parameters, proxy},
 };
 
@@ -47,11 +47,27 @@ impl FromIterator<Dialect> for DialectSet {
     }
 }
 
-/// The dialect in which an account that speaks `spoken` is asked for a caller's `asked`: the same one. A translation widens
-/// this here, once the forwarder has it.
+/// The dialects between which calls for an answer are translated (SPEC DIAL-1), in the order in which an account that speaks
+/// several is asked: the one that carries most of the others first.
+const TRANSLATED: [Dialect; 4] = [
+    Dialect::OpenaiChat,
+    Dialect::OpenaiResponses,
+    Dialect::AnthropicMessages,
+    Dialect::GeminiGenerate,
+];
+
+/// The dialect in which an account that speaks `spoken` is asked for a caller's `asked`: the same one, else one into which the
+/// call can be translated. Only calls for an answer can; counting tokens, or a response that exists, is a dialect's own.
 #[must_use]
-pub fn upstream_dialect(asked: Dialect, spoken: DialectSet) -> Option<Dialect> {
-    spoken.has(asked).then_some(asked)
+pub fn upstream_dialect(asked: Dialect, endpoint: Endpoint, spoken: DialectSet) -> Option<Dialect> {
+    if spoken.has(asked) {
+        return Some(asked);
+    }
+    let answers = matches!(endpoint, Endpoint::Unspecified | Endpoint::Stream);
+    if !answers || !TRANSLATED.contains(&asked) {
+        return None;
+    }
+    TRANSLATED.into_iter().find(|dialect| spoken.has(*dialect))
 }
 
 /// A set of capabilities, one bit each.

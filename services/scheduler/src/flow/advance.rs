@@ -59,6 +59,7 @@ impl Core {
             group: Membership::All,
             rule: Rule::of(asked.route.as_ref()),
             dialect: Dialect::try_from(asked.dialect).unwrap_or_default(),
+            endpoint: asked.endpoint(),
             needs: Capabilities::default(),
             bound: None,
             now_ms: self.clock.now_ms(),

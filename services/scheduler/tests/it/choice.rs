@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use switchboard_common::error::Reason;
-use switchboard_proto::{common::v1::Dialect, scheduler::v1::Release};
+use switchboard_proto::{
+    common::v1::{Dialect, Endpoint},
+    scheduler::v1::Release,
+};
 
 use crate::world::{Shape, World, account, asked, asked_with, granted, one_model};
 
@@ -117,6 +120,57 @@ async fn an_account_that_is_full_is_passed_over() {
         assert_ne!(granted(&one), granted(&two));
         assert_eq!(two.queued_us, 0);
     }
+}
+
+/// An account is asked in the caller's dialect where it speaks it, else in one of its own; counting stays within a dialect.
+#[tokio::test]
+async fn an_account_of_another_dialect_serves_answers_and_nothing_else() {
+    let world = World::small(&Shape::default()).await;
+    let node = world.node();
+    node.apply(&one_model(
+        &(account("claude", ", dialects: [anthropic.messages]")
+            + &account("two", ", dialects: [openai.responses, openai.chat]")),
+        "targets: [{account: claude, model: up}, {account: two, model: up, tier: 1}]",
+    ))
+    .await;
+    for (asked_in, endpoint, expected) in [
+        (
+            Dialect::OpenaiChat,
+            Endpoint::Unspecified,
+            [Dialect::AnthropicMessages, Dialect::OpenaiChat],
+        ),
+        (
+            Dialect::OpenaiResponses,
+            Endpoint::Unspecified,
+            [Dialect::AnthropicMessages, Dialect::OpenaiResponses],
+        ),
+        (
+            Dialect::AnthropicMessages,
+            Endpoint::Unspecified,
+            [Dialect::AnthropicMessages, Dialect::OpenaiChat],
+        ),
+        (
+            Dialect::GeminiGenerate,
+            Endpoint::Stream,
+            [Dialect::AnthropicMessages, Dialect::OpenaiChat],
+        ),
+    ] {
+        let mut request = asked();
+        request.dialect = asked_in as i32;
+        request.endpoint = endpoint as i32;
+        let answer = node.acquire(request).await;
+        let dialects: Vec<_> = answer.candidates.iter().map(|one| one.dialect()).collect();
+        assert_eq!(dialects, expected, "{asked_in:?}");
+        assert_eq!(answer.candidates[0].url, "http://127.0.0.1:1/v1/messages");
+    }
+    let mut count = asked();
+    count.dialect = Dialect::AnthropicMessages as i32;
+    count.endpoint = Endpoint::CountTokens as i32;
+    let answer = node.acquire(count).await;
+    assert_eq!(answer.candidates.len(), 1, "{:?}", answer.candidates);
+    let mut embed = asked();
+    embed.dialect = Dialect::OpenaiEmbeddings as i32;
+    assert_eq!(node.refused(embed).await.reason, Reason::InvalidRequest);
 }
 
 #[tokio::test]

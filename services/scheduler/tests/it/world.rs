@@ -345,6 +345,7 @@ impl Node {
             model: asked.model.clone(),
             public_model: asked.public_model.clone(),
             dialect: asked.dialect,
+            endpoint: asked.endpoint,
             left: left
                 .iter()
                 .map(|(account, model)| TargetKey {

@@ -19,6 +19,8 @@ pub(crate) struct Fault {
     pub(crate) retry_after: Option<Duration>,
     /// The upstream's answer, where it belongs to the caller: the request itself is at fault.
     pub(crate) for_caller: Option<Rendered>,
+    /// Why the request was not sent there at all.
+    pub(crate) unsent: Option<Box<Failure>>,
 }
 
 /// What kind of failure.
@@ -42,6 +44,8 @@ pub(crate) enum Kind {
     NoCredential,
     /// The vault could not be asked.
     VaultAway,
+    /// The request asks for what the target has nothing for (FWD-11, DIAL-1).
+    Unsupported,
 }
 
 impl Fault {
@@ -52,6 +56,15 @@ impl Fault {
             status: 0,
             retry_after: None,
             for_caller: None,
+            unsent: None,
+        }
+    }
+
+    /// The request asks for what this target has nothing for. Another one may have; when none is left, the caller is told this.
+    pub(crate) fn unsupported(failure: Failure) -> Self {
+        Self {
+            unsent: Some(Box::new(failure)),
+            ..Self::of(Kind::Unsupported)
         }
     }
 
@@ -62,6 +75,7 @@ impl Fault {
             status,
             retry_after: error.retry_after,
             for_caller: error.for_caller(shape),
+            unsent: None,
         }
     }
 
@@ -103,6 +117,7 @@ impl Fault {
             Kind::Address => "address_refused",
             Kind::NoCredential => "no_credential",
             Kind::VaultAway => "vault_away",
+            Kind::Unsupported => "unsupported",
         }
     }
 
@@ -117,6 +132,7 @@ impl Fault {
             Kind::Network | Kind::Proxy => (Blame::Host, FailureKind::Network),
             Kind::Address | Kind::NoCredential => (Blame::Account, FailureKind::Credential),
             Kind::VaultAway => (Blame::Nobody, FailureKind::Server),
+            Kind::Unsupported => (Blame::Request, FailureKind::Request),
         };
         let retry_after = self.retry_after.map(|after| after.as_millis());
         AttemptOutcome {
@@ -132,6 +148,9 @@ impl Fault {
 
     /// What the caller gets when this was the last attempt (FWD-4). Names no account and no address.
     pub(crate) fn failure(&self) -> Failure {
+        if let Some(unsent) = &self.unsent {
+            return (**unsent).clone();
+        }
         let failure = |reason, text: &str| Failure::new(reason, text);
         match self.kind {
             Kind::Answer(Class::RateLimited) => {
@@ -177,6 +196,10 @@ impl Fault {
                 failure(Reason::UpstreamFailed, "the upstream's answer is not one")
             }
             Kind::Answer(_) => failure(Reason::UpstreamFailed, "the upstream failed"),
+            Kind::Unsupported => failure(
+                Reason::UnsupportedParameter,
+                "no upstream of this model has what the request asks for",
+            ),
         }
     }
 }

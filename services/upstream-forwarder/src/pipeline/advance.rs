@@ -84,6 +84,7 @@ async fn next(
         model: request.resolved.model.name.clone(),
         public_model: request.resolved.public_name.clone(),
         dialect: request.call.dialect as i32,
+        endpoint: request.call.endpoint as i32,
         left: course.left.iter().map(key).collect(),
         tenant: request.who.principal.tenant.clone(),
         deadline_ms: request.deadline_ms(),

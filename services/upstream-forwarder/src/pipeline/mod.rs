@@ -26,7 +26,7 @@ use switchboard_common::{
     grpc::Rpc,
     rate_limit,
 };
-use switchboard_dialects::{AnswerStream, TextBuffer};
+use switchboard_dialects::{AnswerStream, DialectRequest, TextBuffer, convert::Translation};
 use switchboard_proto::{
     billing::v1::billing_client::BillingClient,
     common::v1::Dialect,
@@ -148,6 +148,8 @@ pub(crate) struct Course {
     bound: bool,
     /// The answer may go on to be made in the background.
     unfinished: bool,
+    /// The request in the dialect of the candidate, where that is not the caller's (DIAL-1).
+    translated: Option<Translation>,
     /// Parameters that the account does not take and that were left out (FWD-11).
     dropped: Vec<String>,
     /// A whole answer's text, where it must be counted.
@@ -282,9 +284,18 @@ impl Course {
             introduced: false,
             bound: false,
             unfinished: false,
+            translated: None,
             dropped: Vec::new(),
             text: None,
             share: Share::none(&conductor.buffers),
+        }
+    }
+
+    /// The request as the candidate is asked.
+    fn asked<'a>(&'a self, request: &'a Request) -> &'a dyn DialectRequest {
+        match &self.translated {
+            Some(translated) => translated,
+            None => request.asked.as_ref(),
         }
     }
 

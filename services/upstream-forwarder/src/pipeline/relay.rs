@@ -133,7 +133,7 @@ fn whole(
     if let Some(failure) = declared::rules(&course.candidate).failure_in(body) {
         return Err(failure);
     }
-    let mut answer = request.asked.read(body, &options)?;
+    let mut answer = course.asked(request).read(body, &options)?;
     course.text = answer.text.take();
     if let Some(report) = &answer.usage {
         course.tried(|tried| {

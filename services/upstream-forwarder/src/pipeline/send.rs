@@ -7,6 +7,7 @@ use http::{HeaderValue, Response, Uri};
 use switchboard_common::error::{Failure, Reason};
 use switchboard_dialects::{
     Change,
+    convert::{Format, Target, Translation},
     parameters::{Handling, Unsupported},
 };
 use tokio::time::Instant;
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 use super::{Conductor, Course, Ended, admit::Request};
 use crate::{
     adapter::{Credential, Draft},
+    asked::format,
     caller::{Caller, Elapsed},
     domain::{
         declared,
@@ -52,19 +54,26 @@ pub(super) async fn send(
     let Ok(url) = address.parse::<Uri>() else {
         return Ok(Err(Fault::of(Kind::Address)));
     };
+    let mut body = match prepare(conductor, request, course, cap)? {
+        Ok(body) => body,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    let asked = course.asked(request);
     let hygiene = Hygiene {
         method,
-        caller: &request.call.headers,
-        content_type: request
-            .asked
+        // What they say is said in the caller's dialect.
+        caller: match &course.translated {
+            Some(_) => &[],
+            None => &request.call.headers,
+        },
+        content_type: asked
             .content_type()
             .and_then(|kind| HeaderValue::from_str(kind).ok()),
-        form: request.asked.form(),
+        form: asked.form(),
         hops: request.call.hops + 1,
         trace: conductor.config.trace_upstream,
     };
     let mut head = build(url, hygiene);
-    let mut body = prepare(request, course, cap)?;
     let candidate = &course.candidate;
     let mut draft = Draft {
         url: &head.uri,
@@ -167,30 +176,103 @@ fn note_sent(conductor: &Arc<Conductor>, course: &Course) -> Box<dyn FnOnce() + 
     })
 }
 
-/// The caller's body for this upstream: its model's name, our cap, and of the parameters what the account takes (FWD-11).
-fn prepare(request: &Request, course: &mut Course, cap: Option<u64>) -> Result<Bytes, Failure> {
+/// The caller's body for this upstream: in its dialect, its model's name, our cap, and of the parameters what it takes
+/// (DIAL-1, FWD-11). What the target has nothing for may suit another one.
+fn prepare(
+    conductor: &Conductor,
+    request: &Request,
+    course: &mut Course,
+    cap: Option<u64>,
+) -> Result<Result<Bytes, Fault>, Failure> {
+    course.dropped.clear();
+    course.translated = None;
+    if let Some(formats) = course.formats(request) {
+        match translate(conductor, request, course, formats)? {
+            Ok(translated) => course.translated = Some(translated),
+            Err(fault) => return Ok(Err(fault)),
+        }
+    }
     let candidate = &course.candidate;
     let change = Change {
         model: &candidate.upstream_model,
         output_cap: cap,
     };
-    let body = request.asked.prepare(&request.body, &change);
-    course.dropped.clear();
-    let (Some(declared), Some(layout)) = (&candidate.parameters, request.asked.layout()) else {
-        return Ok(body);
+    let asked = course.asked(request);
+    let mut body = asked.prepare(&request.body, &change);
+    let mut dropped = match &course.translated {
+        Some(translated) => translated.dropped().to_vec(),
+        None => Vec::new(),
     };
-    let handling = Handling {
-        reject: request.rejects_unsupported(declared.reject),
-        capped: cap.is_some(),
-    };
-    let applied = declared::parameters(declared).apply(layout, handling, &body);
-    let applied = applied.map_err(|Unsupported(name)| {
-        let text = Unsupported(name.clone()).to_string();
-        Failure::new(Reason::UnsupportedParameter, text).param(name)
-    })?;
-    if !applied.dropped.is_empty() {
-        tracing::debug!(account = %candidate.account, parameters = ?applied.dropped, "parameters that the account does not take were left out");
+    let declared = candidate.parameters.as_ref();
+    let reject = request.rejects_unsupported(declared.and_then(|declared| declared.reject));
+    if let (Some(declared), Some(layout)) = (declared, asked.layout()) {
+        let handling = Handling {
+            reject,
+            capped: cap.is_some(),
+        };
+        let applied = declared::parameters(declared).apply(layout, handling, &body);
+        match applied {
+            Ok(applied) => {
+                body = applied.body;
+                dropped.extend(applied.dropped);
+            }
+            Err(Unsupported(name)) => return Ok(Err(unsupported(name))),
+        }
     }
-    course.dropped = applied.dropped;
-    Ok(applied.body)
+    if !dropped.is_empty() {
+        if reject {
+            return Ok(Err(unsupported(dropped.swap_remove(0))));
+        }
+        tracing::debug!(account = %candidate.account, parameters = ?dropped, "parameters that the account does not take were left out");
+    }
+    course.dropped = dropped;
+    Ok(Ok(body))
+}
+
+fn unsupported(name: String) -> Fault {
+    let text = Unsupported(name.clone()).to_string();
+    Fault::unsupported(Failure::new(Reason::UnsupportedParameter, text).param(name))
+}
+
+/// The request in the candidate's dialect, from the caller's own body (CASES C33).
+fn translate(
+    conductor: &Conductor,
+    request: &Request,
+    course: &Course,
+    formats: (Format, Format),
+) -> Result<Result<Translation, Fault>, Failure> {
+    let target = Target {
+        model: &course.candidate.upstream_model,
+        public_model: &request.resolved.public_name,
+        max_output: request.resolved.model.max_output,
+        request_id: &request.call.request_id,
+        now: conductor.clock.now_ms() / 1_000,
+    };
+    match Translation::open(formats, &request.asked, &request.body, &target) {
+        Ok(translated) => Ok(Ok(translated)),
+        Err(refusal) => {
+            let reason = if refusal.unsupported {
+                Reason::UnsupportedParameter
+            } else {
+                Reason::InvalidRequest
+            };
+            let failure = Failure::new(reason, refusal.message).param(refusal.param);
+            if refusal.unsupported {
+                Ok(Err(Fault::unsupported(failure)))
+            } else {
+                Err(failure)
+            }
+        }
+    }
+}
+
+impl Course {
+    /// The caller's and the candidate's dialect, where they differ.
+    fn formats(&self, request: &Request) -> Option<(Format, Format)> {
+        let upstream = self.candidate.dialect();
+        if upstream == request.call.dialect {
+            return None;
+        }
+        format(request.call.dialect).zip(format(upstream))
+    }
 }

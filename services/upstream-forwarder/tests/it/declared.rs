@@ -80,6 +80,7 @@ async fn what_an_account_does_not_take_is_left_out_and_named_and_the_rest_is_in_
 async fn what_an_account_does_not_take_is_refused_by_name_where_account_or_key_say_so() {
     for (account, key) in [(Some(true), false), (None, true)] {
         let rig = rig(account, key).await;
+        rig.world.state().candidates.truncate(1);
         let answer = rig.chat(&asked()).await;
         let failure = answer.failure.unwrap();
         assert_eq!(failure.reason, Reason::UnsupportedParameter);
@@ -89,6 +90,20 @@ async fn what_an_account_does_not_take_is_refused_by_name_where_account_or_key_s
         assert!(settled.charge_nothing);
         rig.end().await;
     }
+}
+
+/// What one account does not take another one may: it is refused only where nobody takes it.
+#[tokio::test]
+async fn another_account_serves_what_one_would_have_to_refuse() {
+    let rig = rig(Some(true), false).await;
+    let answer = rig.chat(&asked()).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("x-switchboard-dropped-params"), None);
+    let settled = rig.settlement(&answer.id).await;
+    let errors: Vec<_> = settled.attempts.iter().map(|tried| &*tried.error).collect();
+    assert_eq!(errors, ["unsupported", ""]);
+    assert_eq!(rig.upstream.log().requests.len(), 1);
+    rig.end().await;
 }
 
 fn rule(path: &str, equals: &str, means: ErrorMeaning) -> ErrorRule {

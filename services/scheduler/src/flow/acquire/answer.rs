@@ -182,7 +182,8 @@ impl Call<'_> {
     fn candidate(&self, target: &Target, cost_version: u64) -> Candidate {
         let account = &*target.account;
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let dialect = upstream_dialect(self.dialect, account.dialects).unwrap_or(self.dialect);
+        let dialect = upstream_dialect(self.dialect, self.asked.endpoint(), account.dialects)
+            .unwrap_or(self.dialect);
         let upstream_model = target.upstream_model(&self.asked.public_model);
         let timeouts = &self.model.timeouts;
         Candidate {

@@ -173,6 +173,7 @@ impl Call<'_> {
             group: self.membership,
             rule: self.rule,
             dialect: self.dialect,
+            endpoint: self.asked.endpoint(),
             needs: self.needs,
             bound: self.bound.as_ref(),
             now_ms: self.core.clock.now_ms(),

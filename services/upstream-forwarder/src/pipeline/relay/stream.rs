@@ -48,8 +48,11 @@ pub(super) async fn relay(
     let adapter = conductor.adapters.of(&course.candidate.provider);
     let content_type = headers.get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok());
-    course.stream = Some(request.asked.stream(options(conductor, request, course)));
-    let reading = match request.asked.framing(content_type) {
+    let asked = course.asked(request);
+    let stream = asked.stream(options(conductor, request, course));
+    let framing = asked.framing(content_type);
+    course.stream = Some(stream);
+    let reading = match framing {
         Some(Framing::Events) => Reading::Events,
         Some(Framing::Whole) => Reading::Whole,
         _ => adapter.reading(content_type, conductor.config.event_limit),
@@ -248,14 +251,14 @@ async fn relay_whole(
             content_type,
             ..ReadOptions::default()
         };
-        request.asked.read(&body, &options)?;
+        course.asked(request).read(&body, &options)?;
         Ok(body)
     });
     let body = match read {
         Ok(body) => body,
         Err(error) => return refuse(request, course, caller, &error, 200, secret),
     };
-    let events = request.asked.as_events(&body);
+    let events = course.asked(request).as_events(&body);
     let read = course
         .push_stream(&mut None, events)
         .and_then(|()| course.with_stream(|stream| stream.finish_whole()));
