@@ -10,6 +10,7 @@
 //! what is held before the first content, what is a failure, what was used and what is missing at the end is judged there.
 
 mod answer;
+mod anthropic;
 mod fields;
 mod node;
 mod part;

@@ -1,0 +1,8 @@
+//! `anthropic.messages` in translation: its request as a caller sends it, what it demands of a request that is written in it,
+//! and how its answers are read and said (PROTOCOLS §7).
+
+pub(crate) mod block;
+pub(crate) mod request;
+
+#[cfg(test)]
+mod tests;

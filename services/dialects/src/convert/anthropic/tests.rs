@@ -1,0 +1,3 @@
+//! The dialect's own side of translation.
+
+mod request;
