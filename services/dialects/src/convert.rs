@@ -12,6 +12,7 @@
 mod answer;
 mod anthropic;
 mod fields;
+mod gemini;
 mod node;
 mod part;
 mod seal;

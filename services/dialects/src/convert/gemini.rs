@@ -1,0 +1,8 @@
+//! Dialect `gemini.generate` in translation: its requests as values, its answers as parts, and what it demands of a request
+//! that is written in it (PROTOCOLS §8).
+
+mod code;
+mod ids;
+mod members;
+pub(super) mod request;
+pub(super) mod schema;
