@@ -89,7 +89,7 @@ record! {
         /// Where it is: host, host/, host/v1, host/v1/ and host/v1/chat/completions mean the same; other paths are taken as they are.
         (shown "the provider's public address; required for openai_compatible and switchboard")
         base_url: Option<String>,
-        /// The whole address of a call, with {base_url}, {model}, {deployment} (the same: the target's model, percent-encoded), instead of the usual path.
+        /// The whole address of one call, with {base_url}, {model}, {deployment} (the same: the target's model, percent-encoded), instead of the usual paths: of the call whose usual path it ends with (such as /audio/transcriptions or /count_tokens), else of answers. The account is asked for nothing else.
         url_template: Option<String>,
         /// The API key, by reference.
         (shown "required, unless `oauth` is given")

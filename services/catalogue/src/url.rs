@@ -130,47 +130,10 @@ impl Account {
     pub fn address(&self, dialect: Dialect, operation: Operation) -> Option<String> {
         if let Some(template) = &self.url_template {
             let whole = || template::form(template, self.base_url().unwrap_or(""));
-            return (operation == Operation::Create).then(whole);
+            return (operation == templated(template, dialect)).then(whole);
         }
         let base = BaseUrl::read(self.base_url()?).ok()?;
-        let (version, path) = match (dialect, operation) {
-            (Dialect::OpenaiChat, Operation::Create) => ("/v1", "/chat/completions"),
-            (Dialect::OpenaiResponses, Operation::Create) => ("/v1", "/responses"),
-            (Dialect::OpenaiResponses, Operation::CountTokens) => {
-                ("/v1", "/responses/input_tokens")
-            }
-            (Dialect::OpenaiEmbeddings, Operation::Create) => ("/v1", "/embeddings"),
-            (Dialect::OpenaiCompletions, Operation::Create) => ("/v1", "/completions"),
-            (Dialect::OpenaiImages, Operation::Create) => ("/v1", "/images/generations"),
-            (Dialect::OpenaiAudio, Operation::Create | Operation::Speech) => {
-                ("/v1", "/audio/speech")
-            }
-            (Dialect::OpenaiImages, Operation::Edit) => ("/v1", "/images/edits"),
-            (Dialect::OpenaiAudio, Operation::Transcription) => ("/v1", "/audio/transcriptions"),
-            (Dialect::OpenaiAudio, Operation::Translation) => ("/v1", "/audio/translations"),
-            (Dialect::OpenaiModerations, Operation::Create) => ("/v1", "/moderations"),
-            (Dialect::Rerank, Operation::Create) => ("/v1", "/rerank"),
-            (Dialect::AnthropicMessages, Operation::Create) => ("/v1", "/messages"),
-            (Dialect::AnthropicMessages, Operation::CountTokens) => {
-                ("/v1", "/messages/count_tokens")
-            }
-            (Dialect::GeminiGenerate, Operation::Create) => {
-                ("/v1beta", "/models/{model}:generateContent")
-            }
-            (Dialect::GeminiGenerate, Operation::Stream) => {
-                ("/v1beta", "/models/{model}:streamGenerateContent?alt=sse")
-            }
-            (Dialect::GeminiGenerate, Operation::CountTokens) => {
-                ("/v1beta", "/models/{model}:countTokens")
-            }
-            (Dialect::GeminiGenerate, Operation::Embed) => {
-                ("/v1beta", "/models/{model}:embedContent")
-            }
-            (Dialect::GeminiGenerate, Operation::EmbedBatch) => {
-                ("/v1beta", "/models/{model}:batchEmbedContents")
-            }
-            _ => return None,
-        };
+        let (version, path) = call(dialect, operation)?;
         Some(base.call(version, path))
     }
 
@@ -178,6 +141,55 @@ impl Account {
     pub fn url_for(&self, dialect: Dialect, operation: Operation, model: &str) -> Option<String> {
         Some(fill(&self.address(dialect, operation)?, model))
     }
+}
+
+/// Which call of the dialect a template is the address of: the one whose usual path it ends with, else its answers'.
+fn templated(template: &str, dialect: Dialect) -> Operation {
+    let path = template.split('?').next().unwrap_or("");
+    let own = |operation: &&Operation| {
+        // An address of whole answers serves those who stream too.
+        !matches!(operation, Operation::Create | Operation::Stream)
+            && call(dialect, **operation).is_some_and(|(_, usual)| {
+                let tail = usual.trim_start_matches("/models/{model}");
+                path.ends_with(tail)
+            })
+    };
+    let operation = Operation::ALL.iter().find(own).copied();
+    operation.unwrap_or(Operation::Create)
+}
+
+/// The usual path of a call, behind the version that stands before it where the base has no path of its own.
+const fn call(dialect: Dialect, operation: Operation) -> Option<(&'static str, &'static str)> {
+    Some(match (dialect, operation) {
+        (Dialect::OpenaiChat, Operation::Create) => ("/v1", "/chat/completions"),
+        (Dialect::OpenaiResponses, Operation::Create) => ("/v1", "/responses"),
+        (Dialect::OpenaiResponses, Operation::CountTokens) => ("/v1", "/responses/input_tokens"),
+        (Dialect::OpenaiEmbeddings, Operation::Create) => ("/v1", "/embeddings"),
+        (Dialect::OpenaiCompletions, Operation::Create) => ("/v1", "/completions"),
+        (Dialect::OpenaiImages, Operation::Create) => ("/v1", "/images/generations"),
+        (Dialect::OpenaiAudio, Operation::Create | Operation::Speech) => ("/v1", "/audio/speech"),
+        (Dialect::OpenaiImages, Operation::Edit) => ("/v1", "/images/edits"),
+        (Dialect::OpenaiAudio, Operation::Transcription) => ("/v1", "/audio/transcriptions"),
+        (Dialect::OpenaiAudio, Operation::Translation) => ("/v1", "/audio/translations"),
+        (Dialect::OpenaiModerations, Operation::Create) => ("/v1", "/moderations"),
+        (Dialect::Rerank, Operation::Create) => ("/v1", "/rerank"),
+        (Dialect::AnthropicMessages, Operation::Create) => ("/v1", "/messages"),
+        (Dialect::AnthropicMessages, Operation::CountTokens) => ("/v1", "/messages/count_tokens"),
+        (Dialect::GeminiGenerate, Operation::Create) => {
+            ("/v1beta", "/models/{model}:generateContent")
+        }
+        (Dialect::GeminiGenerate, Operation::Stream) => {
+            ("/v1beta", "/models/{model}:streamGenerateContent?alt=sse")
+        }
+        (Dialect::GeminiGenerate, Operation::CountTokens) => {
+            ("/v1beta", "/models/{model}:countTokens")
+        }
+        (Dialect::GeminiGenerate, Operation::Embed) => ("/v1beta", "/models/{model}:embedContent"),
+        (Dialect::GeminiGenerate, Operation::EmbedBatch) => {
+            ("/v1beta", "/models/{model}:batchEmbedContents")
+        }
+        _ => return None,
+    })
 }
 
 /// An [`Account::address`] with the model's name in its place.
@@ -275,6 +287,49 @@ mod tests {
                 .unwrap(),
             "http://127.0.0.1:8001/v1/at/qwen%2F3%20%26x/chat?v=1&m=qwen%2F3%20%26x"
         );
+    }
+
+    #[test]
+    fn a_template_is_the_address_of_one_call() {
+        let of = |template: &str, dialect| -> Vec<Operation> {
+            let mut account = account("openai_compatible", "http://127.0.0.1:8001/v1/");
+            account.url_template = Some(format!("{{base_url}}{template}"));
+            let all = Operation::ALL.iter().copied();
+            all.filter(|operation| account.address(dialect, *operation).is_some())
+                .collect()
+        };
+        for (template, dialect, expected) in [
+            ("/x/chat", Dialect::OpenaiChat, Operation::Create),
+            (
+                "/x?v=/messages/count_tokens",
+                Dialect::AnthropicMessages,
+                Operation::Create,
+            ),
+            (
+                "/x/messages/count_tokens?v=1",
+                Dialect::AnthropicMessages,
+                Operation::CountTokens,
+            ),
+            (
+                "/x/audio/transcriptions?v=1",
+                Dialect::OpenaiAudio,
+                Operation::Transcription,
+            ),
+            ("/x/audio/speech", Dialect::OpenaiAudio, Operation::Speech),
+            ("/x/images/edits", Dialect::OpenaiImages, Operation::Edit),
+            (
+                "/x/{model}:countTokens",
+                Dialect::GeminiGenerate,
+                Operation::CountTokens,
+            ),
+            (
+                "/x/{model}:streamGenerateContent?alt=sse",
+                Dialect::GeminiGenerate,
+                Operation::Create,
+            ),
+        ] {
+            assert_eq!(of(template, dialect), [expected], "{template}");
+        }
     }
 
     #[test]

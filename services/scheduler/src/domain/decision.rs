@@ -17,7 +17,7 @@ const EXPLAINED: usize = 64;
 const ALL_PASS: &str = concat!(
     r#"[{"filter":"group","pass":true},{"filter":"tenant","pass":true},{"filter":"model","pass":true},{"filter":"capability","pass":true},"#,
     r#"{"filter":"dialect","pass":true},{"filter":"enabled","pass":true},{"filter":"weight","pass":true},"#,
-    r#"{"filter":"cooldown","pass":true},{"filter":"response","pass":true}]"#
+    r#"{"filter":"cooldown","pass":true},{"filter":"response","pass":true},{"filter":"address","pass":true}]"#
 );
 
 /// Writes a choice down.
@@ -234,7 +234,8 @@ mod tests {
                     "enabled",
                     "weight",
                     "cooldown",
-                    "response"
+                    "response",
+                    "address"
                 ]
             );
         }

@@ -6,7 +6,9 @@ use switchboard_common::ids::AccountName;
 use switchboard_proto::common::v1::{Dialect, Endpoint};
 
 use super::rule::{Rule, Verdict};
-use super::supply::{AccountStatus, Capabilities, Group, Model, Target, upstream_dialect};
+use super::supply::{
+    AccountStatus, Capabilities, Group, Model, Target, operation, upstream_dialect,
+};
 
 /// A test, in the order in which they are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +30,13 @@ pub enum Filter {
     Cooldown = 6,
     /// The account keeps the response that is continued or asked for.
     Response = 7,
+    /// The account has an address for what is asked.
+    Address = 8,
 }
 
 impl Filter {
     /// All, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Group,
         Self::Tenant,
         Self::Capability,
@@ -41,6 +45,7 @@ impl Filter {
         Self::Weight,
         Self::Cooldown,
         Self::Response,
+        Self::Address,
     ];
 
     /// As explanations write it.
@@ -55,6 +60,7 @@ impl Filter {
             Self::Weight => "weight",
             Self::Cooldown => "cooldown",
             Self::Response => "response",
+            Self::Address => "address",
         }
     }
 
@@ -157,6 +163,7 @@ pub fn outcomes(ask: &Ask<'_>, target: &Target, rests_until_ms: i64) -> Outcomes
         (Filter::Weight, weighted(ask, target)),
         (Filter::Cooldown, rested(ask.now_ms, rests_until_ms)),
         (Filter::Response, keeps(ask, target)),
+        (Filter::Address, addressed(ask, target)),
     ] {
         if pass {
             passed |= filter.bit();
@@ -188,6 +195,16 @@ pub fn reachable(ask: &Ask<'_>, target: &Target) -> bool {
         Some(dialect) => dialect == ask.dialect || ask.bound.is_none(),
         None => false,
     }
+}
+
+/// Whether the account has an address for what is asked; one that does not speak the dialect is told of by that.
+#[must_use]
+pub fn addressed(ask: &Ask<'_>, target: &Target) -> bool {
+    let account = &target.account;
+    upstream_dialect(ask.dialect, ask.endpoint, account.dialects).is_none_or(|dialect| {
+        let asked = operation(ask.endpoint, false);
+        account.address(dialect, asked).is_some()
+    })
 }
 
 /// Whether the account takes requests; one that is drained goes on with what it keeps.
@@ -255,6 +272,11 @@ pub fn detail(filter: Filter, ask: &Ask<'_>, target: &Target, rests_until_ms: i6
             _ => "disabled".to_owned(),
         },
         Filter::Response => "another account keeps the response".to_owned(),
+        Filter::Address => format!(
+            "has no address for {} of {}: its `url_template` is that of another call",
+            ask.endpoint.as_str_name(),
+            ask.dialect.as_str_name()
+        ),
         Filter::Weight if ask.rule.weight(&target.account.name).is_some() => {
             "weight 0 for this tenant".to_owned()
         }

@@ -1,7 +1,8 @@
 //! Small supplies for the domain's own tests.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
+use switchboard_catalogue::Operation;
 use switchboard_proto::common::v1::{Dialect, Endpoint};
 
 use super::{
@@ -26,7 +27,14 @@ pub fn account(name: &str) -> Account {
         limits: Ceilings::default(),
         priority: 0,
         dialects: DialectSet::default().with(Dialect::OpenaiChat),
-        urls: HashMap::new(),
+        urls: [
+            Dialect::OpenaiChat,
+            Dialect::OpenaiResponses,
+            Dialect::AnthropicMessages,
+            Dialect::OpenaiEmbeddings,
+        ]
+        .map(|dialect| ((dialect, Operation::Create), "http://u/{model}".to_owned()))
+        .into(),
         parameters: None,
         errors: Vec::new(),
         allow_private_address: false,

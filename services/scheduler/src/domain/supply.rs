@@ -146,14 +146,43 @@ pub struct Target {
 }
 
 impl Account {
+    /// The address of a call, `{model}` standing for the upstream's name of the model. Answers are streamed, and responses
+    /// kept, at the address where they are made unless that has one of its own; no other call may go there, where it would
+    /// make an answer that costs money. `None`: the account has no address for it.
+    #[must_use]
+    pub fn address(&self, dialect: Dialect, operation: Operation) -> Option<&str> {
+        let own = self.urls.get(&(dialect, operation));
+        let found = match operation {
+            Operation::Stream | Operation::Speech => {
+                own.or_else(|| self.urls.get(&(dialect, Operation::Create)))
+            }
+            _ => own,
+        };
+        found.map(String::as_str)
+    }
+
     /// The final URL of a call; empty where the account has none.
     #[must_use]
     pub fn url(&self, dialect: Dialect, operation: Operation, model: &str) -> String {
-        let address = self.urls.get(&(dialect, operation));
-        address
-            .or_else(|| self.urls.get(&(dialect, Operation::Create)))
+        self.address(dialect, operation)
             .map(|address| switchboard_catalogue::fill(address, model))
             .unwrap_or_default()
+    }
+}
+
+/// What an endpoint's call asks of an upstream. A response that exists lies below the address where it was made.
+#[must_use]
+pub const fn operation(endpoint: Endpoint, stream: bool) -> Operation {
+    match endpoint {
+        Endpoint::CountTokens => Operation::CountTokens,
+        Endpoint::Speech => Operation::Speech,
+        Endpoint::Transcription => Operation::Transcription,
+        Endpoint::Embed => Operation::Embed,
+        Endpoint::EmbedBatch => Operation::EmbedBatch,
+        Endpoint::Translation => Operation::Translation,
+        Endpoint::ImageEdit => Operation::Edit,
+        _ if stream => Operation::Stream,
+        _ => Operation::Create,
     }
 }
 

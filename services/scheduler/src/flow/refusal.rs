@@ -5,7 +5,7 @@ use std::time::Duration;
 use switchboard_common::error::{Failure, Reason};
 
 use crate::domain::{
-    choice::Choice,
+    choice::{Choice, Considered},
     filter::{Ask, Filter},
     limits::{Label, Level},
 };
@@ -137,6 +137,21 @@ pub fn nobody(choice: &Choice<'_>, ask: &Ask<'_>, public_model: &str) -> Failure
         return Failure::new(
             Reason::InvalidRequest,
             format!("model `{public_model}` lacks a capability that this request needs"),
+        )
+        .param("model");
+    }
+    let unreached = |one: &Considered<'_>| {
+        !one.outcomes.passed(Filter::Dialect) || !one.outcomes.passed(Filter::Address)
+    };
+    if !everywhere(Filter::Dialect)
+        && !choice.considered.is_empty()
+        && choice.considered.iter().all(unreached)
+    {
+        return Failure::new(
+            Reason::InvalidRequest,
+            format!(
+                "model `{public_model}` cannot be asked for this: no account has an address for it"
+            ),
         )
         .param("model");
     }

@@ -214,6 +214,57 @@ async fn what_cannot_serve_is_refused_by_its_own_name() {
 }
 
 #[tokio::test]
+async fn a_call_goes_to_no_address_of_another_call() {
+    let world = World::small(&Shape::default()).await;
+    let node = world.node();
+    let claude = ", dialects: [anthropic.messages]";
+    let answers = account(
+        "answers",
+        &format!("{claude}, url_template: \"{{base_url}}/at/messages\""),
+    );
+    let both = account("both", claude) + &answers;
+    node.apply(&one_model(
+        &both,
+        "targets: [{account: answers, model: up}, {account: both, model: up, tier: 1}]",
+    ))
+    .await;
+    let mut count = asked();
+    count.dialect = Dialect::AnthropicMessages as i32;
+    let mut create = count.clone();
+    count.endpoint = Endpoint::CountTokens as i32;
+    let answer = node.acquire(count.clone()).await;
+    let urls: Vec<_> = answer.candidates.iter().map(|one| &one.url).collect();
+    assert_eq!(urls, ["http://127.0.0.1:1/v1/messages/count_tokens"]);
+    let why = answer.decision_json;
+    assert!(
+        why.contains(r#""filter":"address","pass":false,"detail":"has no address for"#),
+        "{why}"
+    );
+    create.request_id = asked().request_id;
+    create.stream = true;
+    let streamed = node.acquire(create).await;
+    assert_eq!(streamed.candidates.len(), 2);
+    assert_eq!(
+        streamed.candidates[0].url,
+        "http://127.0.0.1:1/v1/at/messages"
+    );
+
+    node.apply(&one_model(
+        &(answers + &account("chat", ", dialects: [openai.chat]")),
+        "targets: [{account: answers, model: up}, {account: chat, model: up}]",
+    ))
+    .await;
+    count.request_id = asked().request_id;
+    let refused = node.refused(count).await;
+    assert_eq!(refused.reason, Reason::InvalidRequest);
+    assert!(
+        refused.message.contains("no account has an address"),
+        "{}",
+        refused.message
+    );
+}
+
+#[tokio::test]
 async fn metrics_tell_what_happened() {
     let world = World::small(&Shape::default()).await;
     let node = world.node();

@@ -3,11 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use switchboard_catalogue::Operation;
 use switchboard_common::{error::Failure, rate_limit::headers};
-use switchboard_proto::{
-    common::v1::Endpoint,
-    scheduler::v1::{AcquireResponse, Candidate, CredentialHeader, Demand, Proxy, Renewal},
+use switchboard_proto::scheduler::v1::{
+    AcquireResponse, Candidate, CredentialHeader, Demand, Proxy, Renewal,
 };
 use switchboard_state::admission::{BucketState, LimitKind};
 
@@ -17,7 +15,7 @@ use crate::{
         choice::Choice,
         decision,
         limits::Level,
-        supply::{Target, upstream_dialect},
+        supply::{Target, operation, upstream_dialect},
     },
     flow::{rates::rate_limit, refusal, table::Held},
 };
@@ -164,21 +162,6 @@ impl Call<'_> {
         (candidates, u32::try_from(place).unwrap_or(0))
     }
 
-    /// What is asked of the upstream.
-    fn operation(&self) -> Operation {
-        match self.asked.endpoint() {
-            Endpoint::CountTokens => Operation::CountTokens,
-            Endpoint::Speech => Operation::Speech,
-            Endpoint::Transcription => Operation::Transcription,
-            Endpoint::Embed => Operation::Embed,
-            Endpoint::EmbedBatch => Operation::EmbedBatch,
-            Endpoint::Translation => Operation::Translation,
-            Endpoint::ImageEdit => Operation::Edit,
-            _ if self.asked.stream => Operation::Stream,
-            _ => Operation::Create,
-        }
-    }
-
     fn candidate(&self, target: &Target, cost_version: u64) -> Candidate {
         let account = &*target.account;
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -186,12 +169,13 @@ impl Call<'_> {
             .unwrap_or(self.dialect);
         let upstream_model = target.upstream_model(&self.asked.public_model);
         let timeouts = &self.model.timeouts;
+        let operation = operation(self.asked.endpoint(), self.asked.stream);
         Candidate {
             account: account.name.to_string(),
             upstream_model: upstream_model.to_owned(),
             dialect: dialect as i32,
             provider: account.provider.to_owned(),
-            url: account.url(dialect, self.operation(), upstream_model),
+            url: account.url(dialect, operation, upstream_model),
             allow_private_address: account.allow_private_address,
             credential: account
                 .credential
