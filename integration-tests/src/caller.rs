@@ -389,6 +389,14 @@ impl Caller {
             .expect("an answer")
     }
 
+    /// Asks a path in another way than by GET or POST with a body.
+    ///
+    /// # Panics
+    /// There is no answer.
+    pub async fn call(&self, method: http::Method, path: &str) -> Answer {
+        answer(self.request(method, path)).await.expect("an answer")
+    }
+
     /// Opens a stream and waits for its head.
     ///
     /// # Errors

@@ -57,14 +57,16 @@ pub(crate) enum Endpoint {
     Chat,
     Embeddings,
     Models,
-    /// Responses, and what is asked of one, legacy completions, images, audio, moderations, rerank: says what it is scripted
-    /// to say.
+    /// Responses, and what is asked of one, messages, Gemini's calls on a model, legacy completions, images, audio,
+    /// moderations, rerank: says what it is scripted to say.
     Scripted,
     Unknown,
 }
 
-const SCRIPTED: [&str; 9] = [
+const SCRIPTED: [&str; 11] = [
     "/responses",
+    "/messages",
+    "/messages/count_tokens",
     "/completions",
     "/images/generations",
     "/images/edits",
@@ -81,14 +83,23 @@ impl Endpoint {
             Self::Chat
         } else if path.ends_with("/embeddings") {
             Self::Embeddings
+        } else if SCRIPTED.iter().any(|end| path.ends_with(end))
+            || path.contains("/responses/")
+            || path.rsplit('/').next().is_some_and(is_call_on_a_model)
+        {
+            Self::Scripted
         } else if path.ends_with("/models") || path.contains("/models/") {
             Self::Models
-        } else if SCRIPTED.iter().any(|end| path.ends_with(end)) || path.contains("/responses/") {
-            Self::Scripted
         } else {
             Self::Unknown
         }
     }
+}
+
+/// `{model}:{call}`, as Gemini has it.
+fn is_call_on_a_model(part: &str) -> bool {
+    let call = part.rsplit_once(':').map_or("", |(_, call)| call);
+    call.ends_with("Content") || call.ends_with("Contents") || call == "countTokens"
 }
 
 /// The caller's credential.

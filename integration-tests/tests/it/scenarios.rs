@@ -37,4 +37,6 @@ mod s13_broken_streams;
 mod s14_unread;
 mod s15_ways;
 mod s17_endpoints;
+mod s18_secrets;
+mod s19_free;
 mod tracing;
