@@ -4,5 +4,7 @@
 mod code;
 mod ids;
 mod members;
+pub(super) mod reader;
 pub(super) mod request;
-pub(super) mod schema;
+mod schema;
+pub(super) mod writer;

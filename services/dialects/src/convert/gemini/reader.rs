@@ -1,0 +1,377 @@
+//! Finds the parts of Gemini's answers.
+//!
+//! Every event has the new parts only, calls whole. Thoughts are reasoning; a signature on a call goes with it, one on any
+//! other part seals what came before. What was cited is told cumulatively, so only what is new of it is a part.
+
+mod cited;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use self::cited::{Cited, logprobs};
+use super::code;
+use crate::convert::Format;
+use crate::convert::part::{Finish, Part, Put, Reader, Reason};
+use crate::convert::seal::Seal;
+use crate::error::{Class, UpstreamError};
+use crate::json::{Cursor, JsonError, Kind, Value, whole_number};
+
+/// Candidates above this index are not told apart from it.
+const MAX_CANDIDATE: usize = 127;
+
+/// Reads one answer.
+#[derive(Debug, Default)]
+pub(crate) struct GeminiReader {
+    begun: bool,
+    candidates: Vec<Candidate>,
+}
+
+/// What is known of a candidate.
+#[derive(Debug, Default)]
+struct Candidate {
+    /// Calls so far.
+    calls: u32,
+    finished: bool,
+    cited: Cited,
+}
+
+impl Reader for GeminiReader {
+    fn event(
+        &mut self,
+        _: Option<&str>,
+        data: &str,
+        put: &mut Put<'_>,
+    ) -> Result<(), Box<UpstreamError>> {
+        if data.trim_ascii() == "[DONE]" {
+            return Ok(());
+        }
+        if !self.begun {
+            self.begun = true;
+            put(0, Part::Begin { created: None });
+        }
+        match self.read(data, put) {
+            Ok(()) => Ok(()),
+            Err(Wrong::Json(_)) => Err(found("the upstream's answer is not what its dialect says")),
+            Err(Wrong::PartialArguments) => Err(found(
+                "the upstream streams arguments, which nobody asked for",
+            )),
+        }
+    }
+
+    fn end(&mut self, _: &mut Put<'_>) {}
+}
+
+fn found(message: &str) -> Box<UpstreamError> {
+    Box::new(UpstreamError::found(Class::Malformed, message))
+}
+
+enum Wrong {
+    Json(JsonError),
+    PartialArguments,
+}
+
+impl From<JsonError> for Wrong {
+    fn from(error: JsonError) -> Self {
+        Self::Json(error)
+    }
+}
+
+/// Goes through the members of an object.
+fn members<'a>(
+    data: &'a str,
+    value: Value,
+    mut member: impl FnMut(Cow<'a, str>, Value),
+) -> Result<(), JsonError> {
+    if value.kind != Kind::Object {
+        return Ok(());
+    }
+    let mut cursor = Cursor::at_value(data, value);
+    cursor.enter_object()?;
+    let mut first = true;
+    while let Some(key) = cursor.next_key(&mut first)? {
+        let value = cursor.skip()?;
+        member(key.decode(data), value);
+    }
+    Ok(())
+}
+
+/// The items of an array, or the one object that stands in its place.
+fn each(
+    data: &str,
+    value: Value,
+    mut item: impl FnMut(Value) -> Result<(), Wrong>,
+) -> Result<(), Wrong> {
+    match value.kind {
+        Kind::Object => item(value),
+        Kind::Array => {
+            let mut cursor = Cursor::at_value(data, value);
+            cursor.enter_array()?;
+            let mut first = true;
+            while cursor.next_item(&mut first)? {
+                item(cursor.skip()?)?;
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The string that a value is; empty where it is none.
+fn text(data: &str, value: Option<Value>) -> Cow<'_, str> {
+    value
+        .and_then(|value| value.text())
+        .map(|text| text.decode(data))
+        .unwrap_or_default()
+}
+
+impl GeminiReader {
+    fn read(&mut self, data: &str, put: &mut Put<'_>) -> Result<(), Wrong> {
+        let whole = Cursor::new(data).skip()?;
+        let (mut candidates, mut feedback) = (None, None);
+        members(data, whole, |name, value| match &*name {
+            "candidates" => candidates = Some(value),
+            "promptFeedback" => feedback = Some(value),
+            _ => {}
+        })?;
+        if let Some(value) = candidates {
+            each(data, value, |value| self.candidate(data, value, put))?;
+        }
+        if let Some(value) = feedback {
+            let mut reason = None;
+            members(data, value, |name, value| {
+                if name == "blockReason" {
+                    reason = Some(value);
+                }
+            })?;
+            let raw = text(data, reason);
+            if !matches!(&*raw, "" | "BLOCK_REASON_UNSPECIFIED") {
+                self.finish(0, Reason::Filtered, &raw, put);
+            }
+        }
+        Ok(())
+    }
+
+    fn state(&mut self, index: usize) -> Option<&mut Candidate> {
+        while self.candidates.len() <= index {
+            self.candidates.push(Candidate::default());
+        }
+        self.candidates.get_mut(index)
+    }
+
+    fn finish(&mut self, index: usize, reason: Reason<'_>, raw: &str, put: &mut Put<'_>) {
+        let Some(state) = self.state(index) else {
+            return;
+        };
+        if state.finished {
+            return;
+        }
+        state.finished = true;
+        put(number(index), Part::Finish(Finish { reason, raw }));
+    }
+
+    fn candidate(&mut self, data: &str, value: Value, put: &mut Put<'_>) -> Result<(), Wrong> {
+        let mut index = 0;
+        let (mut content, mut finish, mut grounding, mut citations, mut probs) =
+            (None, None, None, None, None);
+        members(data, value, |name, value| match &*name {
+            "index" => {
+                let said = whole_number(value.span.of(data)).unwrap_or(0);
+                index = usize::try_from(said).map_or(MAX_CANDIDATE, |said| said.min(MAX_CANDIDATE));
+            }
+            "content" => content = Some(value),
+            "finishReason" => finish = Some(value),
+            "groundingMetadata" => grounding = Some(value),
+            "citationMetadata" => citations = Some(value),
+            "logprobsResult" => probs = Some(value),
+            _ => {}
+        })?;
+        if let Some(content) = content {
+            let mut parts = None;
+            members(data, content, |name, value| {
+                if name == "parts" {
+                    parts = Some(value);
+                }
+            })?;
+            if let Some(parts) = parts {
+                each(data, parts, |part| self.part(index, data, part, put))?;
+            }
+        }
+        let Some(state) = self.state(index) else {
+            return Ok(());
+        };
+        if let Some(value) = grounding {
+            state.cited.grounding(data, value, number(index), put);
+        }
+        if let Some(value) = citations {
+            state.cited.sources(data, value, number(index), put);
+        }
+        if let Some(items) = probs.and_then(|value| logprobs(data, value)) {
+            put(number(index), Part::Logprobs(&items));
+        }
+        let raw = text(data, finish);
+        if !matches!(&*raw, "" | "FINISH_REASON_UNSPECIFIED") {
+            let reason = reason(&raw, state.calls > 0);
+            self.finish(index, reason, &raw, put);
+        }
+        Ok(())
+    }
+
+    fn part(
+        &mut self,
+        index: usize,
+        data: &str,
+        value: Value,
+        put: &mut Put<'_>,
+    ) -> Result<(), Wrong> {
+        let mut thought = false;
+        let (mut signature, mut content) = (None, None);
+        members(data, value, |name, value| match &*name {
+            "thought" => thought = value.span.of(data) == "true",
+            "thoughtSignature" => signature = Some(value),
+            "text" => content = Some((Held::Text, value)),
+            "functionCall" => content = Some((Held::Call, value)),
+            "inlineData" => content = Some((Held::Data, value)),
+            "fileData" => content = Some((Held::File, value)),
+            "executableCode" => content = Some((Held::Code, value)),
+            "codeExecutionResult" => content = Some((Held::Output, value)),
+            _ => {}
+        })?;
+        let signature = text(data, signature);
+        let seal = (!signature.is_empty()).then(|| Seal {
+            maker: Format::Gemini,
+            redacted: false,
+            value: &signature,
+        });
+        if let Some((Held::Call, value)) = content {
+            return self.call(index, data, value, seal, put);
+        }
+        let choice = number(index);
+        if let Some((held, value)) = content {
+            let said = held.said(data, value, choice, put)?;
+            if let Some(said) = said.filter(|said| !said.is_empty()) {
+                if thought {
+                    put(choice, Part::Reasoning(&said));
+                } else {
+                    if let Some(state) = self.state(index) {
+                        state.cited.ascii &= said.is_ascii();
+                    }
+                    put(choice, Part::Text(&said));
+                }
+            }
+        }
+        if let Some(seal) = seal {
+            put(choice, Part::Sealed(seal));
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        index: usize,
+        data: &str,
+        value: Value,
+        seal: Option<Seal<'_>>,
+        put: &mut Put<'_>,
+    ) -> Result<(), Wrong> {
+        let Some(state) = self.state(index) else {
+            return Ok(());
+        };
+        let key = state.calls;
+        state.calls += 1;
+        let (mut id, mut name, mut args, mut partial) = (None, None, None, false);
+        members(data, value, |member, value| match &*member {
+            "id" => id = Some(value),
+            "name" => name = Some(value),
+            "args" => args = Some(value),
+            "partialArgs" => partial = true,
+            _ => {}
+        })?;
+        if partial {
+            return Err(Wrong::PartialArguments);
+        }
+        let choice = number(index);
+        let call = Part::Call {
+            key,
+            id: &text(data, id),
+            name: &text(data, name),
+            custom: false,
+            seal,
+        };
+        put(choice, call);
+        if let Some(args) = args.filter(|args| args.kind == Kind::Object) {
+            let piece = args.span.of(data);
+            put(choice, Part::Arguments { key, piece });
+        }
+        put(choice, Part::CallEnd { key });
+        Ok(())
+    }
+}
+
+/// What a part holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Text,
+    Call,
+    Data,
+    File,
+    Code,
+    Output,
+}
+
+impl Held {
+    /// The text that it is, or puts what is none.
+    fn said<'a>(
+        self,
+        data: &'a str,
+        value: Value,
+        choice: u32,
+        put: &mut Put<'_>,
+    ) -> Result<Option<Cow<'a, str>>, JsonError> {
+        if self == Self::Text {
+            return Ok(Some(text(data, Some(value))));
+        }
+        let (mut first, mut second) = (None, None);
+        members(data, value, |name, value| match &*name {
+            "mimeType" | "language" | "outcome" => first = Some(value),
+            "data" | "fileUri" | "code" | "output" => second = Some(value),
+            _ => {}
+        })?;
+        let (first, second) = (text(data, first), text(data, second));
+        Ok(match self {
+            Self::Data => {
+                let (mime, data) = (&*first, &*second);
+                put(choice, Part::Media { mime, data });
+                None
+            }
+            Self::File => Some(second),
+            Self::Code => Some(Cow::Owned(code::source(&first, &second))),
+            Self::Output => Some(Cow::Owned(code::output(&first, &second))),
+            Self::Text | Self::Call => None,
+        })
+    }
+}
+
+/// A candidate's index as a choice: it is bounded.
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(0)
+}
+
+/// What a finish reason means (PROTOCOLS §11). There is none of its own for calls.
+fn reason(raw: &str, calls: bool) -> Reason<'static> {
+    match raw {
+        "STOP" if calls => Reason::ToolCalls,
+        "STOP" => Reason::Stop,
+        "MAX_TOKENS" => Reason::Length,
+        "SAFETY"
+        | "RECITATION"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "MODEL_ARMOR"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION" => Reason::Filtered,
+        _ => Reason::Other,
+    }
+}
