@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
+use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZstdDecoder};
 use axum::{
     body::Body,
     http::{HeaderMap, header},
@@ -17,7 +17,10 @@ use axum::{
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use http_body_util::BodyExt as _;
-use switchboard_common::error::{Failure, Reason};
+use switchboard_common::{
+    deflate::Inflate,
+    error::{Failure, Reason},
+};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio_util::io::StreamReader;
 
@@ -129,7 +132,7 @@ pub(crate) async fn read(
                 decoder.multiple_members(true);
                 Box::new(decoder)
             }
-            Coding::Deflate => Box::new(ZlibDecoder::new(inner)),
+            Coding::Deflate => Box::new(Inflate::new(inner)),
             Coding::Brotli => Box::new(BrotliDecoder::new(inner)),
             Coding::Zstd => Box::new(ZstdDecoder::new(inner)),
         };
@@ -275,7 +278,7 @@ fn too_slow() -> Failure {
 mod tests {
     use async_compression::{
         Level,
-        tokio::write::{BrotliEncoder, GzipEncoder, ZlibEncoder, ZstdEncoder},
+        tokio::write::{BrotliEncoder, DeflateEncoder, GzipEncoder, ZlibEncoder, ZstdEncoder},
     };
     use axum::http::HeaderValue;
     use tokio::io::AsyncWriteExt as _;
@@ -304,6 +307,7 @@ mod tests {
         match coding {
             "gzip" => with!(GzipEncoder),
             "deflate" => with!(ZlibEncoder),
+            "bare deflate" => with!(DeflateEncoder),
             "br" => with!(BrotliEncoder),
             _ => with!(ZstdEncoder),
         }
@@ -312,11 +316,11 @@ mod tests {
     #[tokio::test]
     async fn every_coding_is_decoded_and_the_budget_is_given_back() {
         let budget = Budget::default();
-        for coding in ["gzip", "deflate", "br", "zstd"] {
+        for coding in ["gzip", "deflate", "bare deflate", "br", "zstd"] {
             let body = compress(coding, b"{\"model\":\"m\"}").await;
             let held = read(
                 Body::from(body),
-                &encoded(coding),
+                &encoded(coding.trim_start_matches("bare ")),
                 &Config::default(),
                 &budget,
             )

@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod clock;
 pub mod db;
+pub mod deflate;
 pub mod error;
 pub mod feed;
 pub mod grpc;

@@ -7,7 +7,7 @@ use std::{
     task::Poll,
 };
 
-use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
+use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZstdDecoder};
 use bytes::{Bytes, BytesMut};
 use futures_util::{
     StreamExt as _, TryStreamExt,
@@ -15,6 +15,7 @@ use futures_util::{
 };
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, BodyStream};
+use switchboard_common::deflate::Inflate;
 use tokio::io::{AsyncBufRead, AsyncRead, BufReader};
 use tokio_util::io::{ReaderStream, StreamReader};
 
@@ -54,7 +55,7 @@ impl Decoded {
                     decoder.multiple_members(true);
                     boxed(decoder)
                 }
-                Coding::Deflate => boxed(ZlibDecoder::new(reader)),
+                Coding::Deflate => boxed(Inflate::new(reader)),
                 Coding::Brotli => boxed(BrotliDecoder::new(reader)),
                 Coding::Zstd => {
                     let mut decoder = ZstdDecoder::new(reader);

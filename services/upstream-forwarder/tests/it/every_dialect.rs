@@ -1,7 +1,9 @@
 //! What must hold in every dialect: failures are moved on from, errors keep their form, bytes survive, secrets stay where
 //! they belong (SPEC FWD-1 to FWD-13, ERR-1).
 
-use async_compression::tokio::write::{BrotliEncoder, GzipEncoder, ZlibEncoder, ZstdEncoder};
+use async_compression::tokio::write::{
+    BrotliEncoder, DeflateEncoder, GzipEncoder, ZlibEncoder, ZstdEncoder,
+};
 use bytes::Bytes;
 use fake_upstream::{Gate, Script};
 use serde_json::Value;
@@ -26,6 +28,7 @@ async fn coded(coding: &str, text: &[u8]) -> Vec<u8> {
     match coding {
         "gzip" => with!(GzipEncoder),
         "deflate" => with!(ZlibEncoder),
+        "bare deflate" => with!(DeflateEncoder),
         "br" => with!(BrotliEncoder),
         _ => with!(ZstdEncoder),
     }
@@ -202,7 +205,8 @@ async fn answers_and_errors_are_decoded_whatever_their_coding() {
     for spoken in all() {
         let rig = spoken.rig().await;
         let error = spoken.vendor.error(400, "too hot").to_string();
-        for coding in ["gzip", "deflate", "br", "zstd"] {
+        for coding in ["gzip", "deflate", "bare deflate", "br", "zstd"] {
+            let named = coding.trim_start_matches("bare ");
             for &stream in spoken.ways() {
                 let what = format!("{} {coding}, stream {stream}", spoken.name);
                 let kind = if stream {
@@ -211,7 +215,7 @@ async fn answers_and_errors_are_decoded_whatever_their_coding() {
                     "application/json"
                 };
                 let bytes = coded(coding, spoken.answer(stream).as_bytes()).await;
-                let good = Script::body(200, kind, bytes).header("content-encoding", coding);
+                let good = Script::body(200, kind, bytes).header("content-encoding", named);
                 rig.upstream.push(good);
                 let answer = spoken.ask(&rig, stream).await;
                 let expected = spoken.answer(stream).replace("upstream-gpt", "text");
@@ -222,7 +226,7 @@ async fn answers_and_errors_are_decoded_whatever_their_coding() {
                 );
                 let bytes = coded(coding, error.as_bytes()).await;
                 let bad = Script::body(400, "application/json", bytes);
-                rig.upstream.push(bad.header("content-encoding", coding));
+                rig.upstream.push(bad.header("content-encoding", named));
                 let refused = spoken.ask(&rig, stream).await;
                 assert_eq!((refused.status, refused.text()), (400, &*error), "{what}");
                 for answer in [answer, refused] {
