@@ -11,6 +11,7 @@ mod head;
 mod keep;
 mod limits;
 mod models;
+mod page;
 mod relay;
 mod select;
 mod send;

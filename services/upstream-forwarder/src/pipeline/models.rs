@@ -1,5 +1,6 @@
 //! The list of models and one of them, as the client at hand knows it: read from the catalogue, never billed (SPEC SURF-1).
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::Serialize;
 use switchboard_common::error::Failure;
@@ -15,6 +16,7 @@ use super::{
     admit::{Admitted, Call},
     head::header,
     limits,
+    page::Page,
 };
 use crate::{
     caller::Caller,
@@ -37,7 +39,7 @@ struct Card<'a> {
     owned_by: &'static str,
 }
 
-/// Anthropic's list (PROTOCOLS §7.3), always whole.
+/// Anthropic's list (PROTOCOLS §7.3).
 #[derive(Serialize)]
 struct AnthropicList<'a> {
     data: Vec<AnthropicCard<'a>>,
@@ -65,9 +67,13 @@ pub(super) fn asked_for(call: &Call) -> bool {
         )
 }
 
+/// Gemini's list.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct GeminiList<'a> {
     models: Vec<GeminiCard<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_page_token: Option<String>,
 }
 
 /// Gemini's model resource (PROTOCOLS §8).
@@ -104,13 +110,19 @@ pub(super) fn list(
         });
     }
     let listed = catalogue.list(&who.principal.group, &who.principal.models);
-    let models = listed.iter().map(|(name, model)| (&**name, model.created));
+    let page = if anthropic {
+        Page::of_anthropic(&listed, &call.query)?
+    } else {
+        Page::whole(&listed)
+    };
+    let models = page.models.iter();
+    let models = models.map(|(name, model)| (&**name, model.created));
     Ok(if anthropic {
         json(&AnthropicList {
             data: models.map(|(id, at)| anthropic_card(id, at)).collect(),
-            has_more: false,
-            first_id: listed.first().map(|(name, _)| &**name),
-            last_id: listed.last().map(|(name, _)| &**name),
+            has_more: page.more,
+            first_id: page.models.first().map(|(name, _)| &**name),
+            last_id: page.models.last().map(|(name, _)| &**name),
         })
     } else {
         json(&List {
@@ -127,9 +139,14 @@ fn list_gemini(
 ) -> Result<Bytes, Failure> {
     Ok(if call.resource.is_empty() {
         let listed = catalogue.list(&who.principal.group, &who.principal.models);
-        let models = listed.iter().map(|(name, model)| gemini_card(name, model));
+        let page = Page::of_gemini(&listed, &call.query)?;
+        let models = page.models.iter();
+        let next = page.models.last().filter(|_| page.more);
         json(&GeminiList {
-            models: models.collect(),
+            models: models
+                .map(|(name, model)| gemini_card(name, model))
+                .collect(),
+            next_page_token: next.map(|(name, _)| URL_SAFE_NO_PAD.encode(name)),
         })
     } else {
         let found = who.model(catalogue, &call.resource, Dialect::OpenaiModels)?;

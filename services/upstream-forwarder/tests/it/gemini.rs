@@ -358,6 +358,20 @@ async fn models_are_listed_in_this_dialects_form() {
         .map(|m| &m["name"])
         .collect();
     assert_eq!(names, ["models/text", "models/embed"]);
+    assert!(list.get("nextPageToken").is_none());
+    head.request_id = rig.head(Dialect::GeminiGenerate).request_id;
+    "pageSize=1".clone_into(&mut head.query);
+    let page = rig.relay(head.clone(), Bytes::new()).await.json();
+    assert_eq!(page["models"][0]["name"], "models/text");
+    assert_eq!(page["models"].as_array().unwrap().len(), 1);
+    head.query = format!(
+        "pageSize=1&pageToken={}",
+        page["nextPageToken"].as_str().unwrap()
+    );
+    let last = rig.relay(head.clone(), Bytes::new()).await.json();
+    assert_eq!(last["models"][0]["name"], "models/embed");
+    assert!(last.get("nextPageToken").is_none());
+    head.query = String::new();
     head.resource = "text".to_owned();
     let one = rig.relay(head.clone(), Bytes::new()).await.json();
     assert_eq!(one["name"], "models/text");

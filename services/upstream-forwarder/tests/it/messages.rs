@@ -267,6 +267,22 @@ async fn models_are_listed_as_anthropics_client_expects_them() {
     );
     assert_eq!(answer.header("anthropic-ratelimit-requests-limit"), None);
 
+    for (query, id, more) in [
+        ("limit=1", "text", true),
+        ("limit=1&after_id=text", "embed", false),
+        ("limit=1&before_id=embed", "text", false),
+    ] {
+        head.request_id = rig.head(Dialect::AnthropicMessages).request_id;
+        query.clone_into(&mut head.query);
+        let page = rig.relay(head.clone(), bytes::Bytes::new()).await.json();
+        assert_eq!(page["data"].as_array().unwrap().len(), 1, "{query}");
+        assert_eq!(
+            (&page["last_id"], &page["has_more"]),
+            (&json!(id), &json!(more))
+        );
+    }
+    head.query = String::new();
+
     head.request_id = rig.head(Dialect::AnthropicMessages).request_id;
     head.resource = "text".to_owned();
     let one = rig.relay(head.clone(), bytes::Bytes::new()).await;
