@@ -2,10 +2,12 @@
 
 use axum::{
     Router,
+    body::Body,
     extract::{Path, Request, State, rejection::PathRejection},
-    http::{HeaderMap, Method},
+    http::{HeaderMap, Method, Response},
     routing::any,
 };
+use switchboard_common::error::{Failure, Reason};
 use switchboard_dialects::error::Shape;
 use switchboard_proto::common::v1::{self as proto, Dialect};
 
@@ -180,6 +182,9 @@ pub(super) fn routes() -> Router<Edge> {
             );
         }
     }
+    for path in spellings("/v1/responses/compact") {
+        router = router.route(&path, any(compact));
+    }
     // Model names may hold slashes. Gemini's paths lie here too.
     for path in ["/v1/models/{*model}", "/models/{*model}"] {
         router = router.route(
@@ -207,6 +212,12 @@ pub(super) fn routes() -> Router<Edge> {
         );
     }
     router
+}
+
+/// Compaction of a response's input is not served. The path would pass for that of a response.
+async fn compact(State(edge): State<Edge>) -> Response<Body> {
+    let text = "`/v1/responses/compact` is not served here; send the input whole, or with `truncation` set to `auto`";
+    refuse(&edge, &Failure::new(Reason::NotFound, text), Shape::OpenAi)
 }
 
 /// The vendor's own form of an endpoint that several vendors' clients share.

@@ -36,6 +36,26 @@ async fn a_path_that_is_no_text_is_refused_like_any_other() {
 }
 
 #[tokio::test]
+async fn what_is_not_served_says_so_and_is_no_response_of_that_name() {
+    let rig = Rig::start(Config::default()).await;
+    for line in [
+        "POST /v1/responses/compact",
+        "POST /responses/compact/",
+        "GET /v1/responses/compact",
+        "POST /v1/conversations",
+    ] {
+        let answer = rig.send(&request(line, "")).await;
+        assert_eq!(
+            (answer.status(), answer.code()),
+            ("404", "not_found".to_owned()),
+            "{line}"
+        );
+    }
+    let answer = rig.send(&request("POST /v1/responses/compact", "")).await;
+    assert!(answer.body.contains("truncation"), "{}", answer.body);
+}
+
+#[tokio::test]
 async fn geminis_paths_are_refused_in_geminis_form() {
     let rig = Rig::start(Config::default()).await;
     for (line, code, status) in [

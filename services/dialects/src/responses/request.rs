@@ -129,6 +129,15 @@ impl ResponsesRequest {
                     }
                 };
             }
+            // An upstream keeps it for one account, and nothing here says for which.
+            "conversation" if value.kind != Kind::Null => {
+                return Err(RequestError::Field {
+                    field: "conversation",
+                    expected: "nothing: conversations are kept by one upstream account and are not served here; continue \
+                               with `previous_response_id`",
+                    got: value.kind.noun().to_owned(),
+                });
+            }
             "tools" => {
                 self.has_tools = value.kind == Kind::Array && has_members(text, value);
             }
