@@ -116,6 +116,11 @@ pub trait AnswerStream: Debug + Send + Sync {
         None
     }
 
+    /// [`Progress::next_sequence`] alone, for whoever knows the rest: nothing is copied.
+    fn next_sequence(&self) -> Option<u64> {
+        None
+    }
+
     /// The id under which the upstream keeps the answer (Responses with `store`), once it is known.
     fn stored_id(&self) -> Option<&str> {
         None
@@ -210,6 +215,11 @@ pub(crate) trait Grammar: Debug + Send + Sync {
 
     /// See [`AnswerStream::progress`].
     fn progress(&self) -> Option<Progress> {
+        None
+    }
+
+    /// See [`AnswerStream::next_sequence`].
+    fn next_sequence(&self) -> Option<u64> {
         None
     }
 
@@ -368,6 +378,10 @@ impl<G: Grammar> AnswerStream for Carrier<G> {
 
     fn progress(&self) -> Option<Progress> {
         self.grammar.progress()
+    }
+
+    fn next_sequence(&self) -> Option<u64> {
+        self.grammar.next_sequence()
     }
 
     fn stored_id(&self) -> Option<&str> {

@@ -217,6 +217,11 @@ impl Grammar for Events {
         })
     }
 
+    fn next_sequence(&self) -> Option<u64> {
+        let told = self.id.is_some() && self.mode != Mode::Replay;
+        told.then_some(self.next)
+    }
+
     fn stored_id(&self) -> Option<&str> {
         match self.mode {
             Mode::Create { kept: true, .. } if !self.not_kept => self.id.as_deref(),

@@ -4,7 +4,13 @@
 //! A response that is made in the background is settled twice: provisionally with what was expected of it when it was begun,
 //! and finally with what was used when its end is first seen. Seeing the end again changes nothing: a request is settled once.
 
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+};
+
 use bytes::Bytes;
+use futures_util::{FutureExt as _, future::BoxFuture};
 use prost::Message as _;
 use switchboard_common::error::{Failure, Reason};
 use switchboard_dialects::{Finished, UsageReport};
@@ -81,6 +87,34 @@ pub(super) async fn bind(
     caller: &mut Caller,
     id: String,
 ) -> Result<(), Stop> {
+    let binding = begin(conductor, request, course, id);
+    caller.attend(binding).await
+}
+
+/// Waits for something, and gets on with writing down who keeps the answer until then.
+pub(super) async fn meanwhile<F: Future>(
+    binding: &mut Option<BoxFuture<'_, ()>>,
+    awaited: F,
+) -> F::Output {
+    let mut awaited = pin!(awaited);
+    poll_fn(|cx| {
+        if let Some(writing) = binding
+            && writing.as_mut().poll(cx).is_ready()
+        {
+            *binding = None;
+        }
+        awaited.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// The writing that [`bind`] waits for.
+pub(super) fn begin<'a>(
+    conductor: &'a Conductor,
+    request: &'a Request,
+    course: &mut Course,
+    id: String,
+) -> BoxFuture<'a, ()> {
     course.bound = true;
     course.unfinished = request.asked.background();
     let unsettled = if course.unfinished {
@@ -95,7 +129,7 @@ pub(super) async fn bind(
         public_model: request.resolved.public_name.clone(),
         unsettled,
     };
-    caller.attend(conductor.bind(request, id, binding)).await
+    conductor.bind(request, id, binding).boxed()
 }
 
 /// Whether a request asks for a response that may owe something.

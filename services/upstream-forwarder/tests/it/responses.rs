@@ -1,7 +1,9 @@
 //! Responses (PROTOCOLS §5): failover before content, failure after it, who keeps what, and what is never billed.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use fake_upstream::Script;
+use fake_upstream::{Gate, Script};
 use serde_json::{Value, json};
 use switchboard_common::error::Reason;
 use switchboard_proto::{
@@ -490,5 +492,67 @@ async fn a_target_that_cannot_stream_serves_a_caller_that_streams() {
     assert_eq!(rig.world.state().bound.len(), 1);
     let settlement = rig.settlement(&answer.id).await;
     assert_eq!(settlement.usage.unwrap().output_tokens, Some(3));
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn who_keeps_a_response_is_written_down_while_its_model_thinks() {
+    let rig = start().await;
+    let gate = Gate::new();
+    let before = events(&begun()).len();
+    let script = Script::event_bytes(whole_stream()).gate_at_byte(before, &gate);
+    rig.upstream.push(script);
+    let world = Arc::clone(&rig.world);
+    let written = async {
+        world
+            .until("its keeper", |state| !state.bound.is_empty())
+            .await;
+        gate.open();
+    };
+    let head = rig.head(Dialect::OpenaiResponses);
+    let asked = body(json!({"stream": true})).to_string();
+    let (answer, ()) = tokio::join!(rig.relay(head, asked.into()), written);
+    assert_eq!((answer.failure.as_ref(), answer.ended), (None, true));
+    assert_eq!(rig.world.state().bound.len(), 1, "once");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn of_two_attempts_the_one_that_answers_is_written_down() {
+    let rig = start().await;
+    rig.upstream
+        .push_on_key(SECRET, Script::event_bytes(events(&begun())));
+    let second = whole_stream().replace("resp_1", "resp_2");
+    rig.upstream.push(Script::event_bytes(second));
+    let head = rig.head(Dialect::OpenaiResponses);
+    let asked = body(json!({"stream": true})).to_string();
+    let answer = rig.relay(head, asked.into()).await;
+    assert_eq!((answer.failure.as_ref(), answer.ended), (None, true));
+    let state = rig.world.state();
+    let last = state.bound.last().unwrap();
+    assert_eq!(last.response_id, "resp_2");
+    let account = &last.binding.as_ref().unwrap().account;
+    assert_ne!(*account, state.candidates[0].account);
+    drop(state);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_an_account_keeps_goes_to_no_account_at_random() {
+    let rig = start().await;
+    for endpoint in [Endpoint::Unspecified, Endpoint::CountTokens] {
+        for conversation in [json!("conv_1"), json!({"id": "conv_1"})] {
+            let head = RelayHead {
+                endpoint: endpoint as i32,
+                ..rig.head(Dialect::OpenaiResponses)
+            };
+            let asked = body(json!({"conversation": conversation})).to_string();
+            let failure = rig.relay(head, asked.into()).await.failure.unwrap();
+            assert_eq!(failure.reason, Reason::InvalidRequest);
+            assert_eq!(failure.param.as_deref(), Some("conversation"));
+            assert!(failure.message.contains("previous_response_id"));
+        }
+    }
+    assert_eq!(rig.upstream.log().total, 0);
     rig.end().await;
 }

@@ -400,6 +400,7 @@ fn whoever_ends_the_stream_learns_the_next_number_and_whose_response_it_is() {
     ] {
         stream.push(Bytes::from(piece)).unwrap();
         assert_eq!(stream.progress(), Some(at(next)));
+        assert_eq!(stream.next_sequence(), Some(next));
     }
     let named = carry(
         &create(ASKED),

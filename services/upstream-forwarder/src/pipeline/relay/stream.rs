@@ -75,9 +75,13 @@ pub(super) async fn relay(
         }
     };
     let mut begun = Begun::Nothing;
+    // Who keeps the answer is written down while the model thinks. Another attempt's answer is another one.
+    let mut binding = None;
+    course.bound = false;
     loop {
         let (due, late) = course.patience(begun);
-        let read = match caller.attend_until(due, body.next()).await? {
+        let next = keep::meanwhile(&mut binding, body.next());
+        let read = match caller.attend_until(due, next).await? {
             Ok(Some(Ok(bytes))) => {
                 if begun == Begun::Nothing && is_document(request, &bytes, whole) {
                     let whole = (body.unread(bytes), content_type);
@@ -96,10 +100,13 @@ pub(super) async fn relay(
         if begun != Begun::Content {
             begun = course.begun();
         }
+        if let Some(id) = course.stored_id() {
+            binding = Some(keep::begin(conductor, request, course, id));
+        }
         if let Some(out) = out {
             course.live.written(&conductor.journal).await;
-            if let Some(id) = course.stored_id() {
-                Box::pin(keep::bind(conductor, request, course, caller, id)).await?;
+            if let Some(binding) = binding.take() {
+                caller.attend(binding).await?;
             }
             let progress = course.progress();
             caller.pass(out, state.done, progress).await?;
@@ -298,13 +305,21 @@ impl Course {
 
     /// Where the stream stands, for an edge that must end it in our place. What never changes is told once.
     fn progress(&mut self) -> Option<StreamProgress> {
-        let at = self.stream.as_deref()?.progress()?;
-        let first = !std::mem::replace(&mut self.introduced, true);
-        let once = |text: String| if first { text } else { String::new() };
+        let stream = self.stream.as_deref()?;
+        if self.introduced
+            && let Some(next_sequence) = stream.next_sequence()
+        {
+            return Some(StreamProgress {
+                next_sequence,
+                ..StreamProgress::default()
+            });
+        }
+        let at = stream.progress()?;
+        self.introduced = true;
         Some(StreamProgress {
-            response_id: once(at.response_id),
-            created_at: if first { at.created_at } else { 0 },
-            model: once(at.model),
+            response_id: at.response_id,
+            created_at: at.created_at,
+            model: at.model,
             next_sequence: at.next_sequence,
         })
     }
