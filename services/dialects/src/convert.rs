@@ -11,6 +11,7 @@
 
 mod answer;
 mod anthropic;
+mod chat;
 mod fields;
 mod gemini;
 mod node;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use super::Format;
 
 /// What marks a seal in a dialect that is not its maker's. No provider's own begins like it.
-const MARK: &str = "switchboard.";
+pub(super) const MARK: &str = "switchboard.";
 
 /// A seal and the dialect of its maker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

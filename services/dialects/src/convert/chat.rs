@@ -1,0 +1,10 @@
+//! Chat in translation: what its requests say, how its answers are read and said (PROTOCOLS §3, §11).
+
+mod message;
+mod request;
+mod thought;
+mod tools;
+
+pub(crate) use self::message::{Call, Content, FileSource, Message, Thought};
+pub(crate) use self::request::{OutputFormat, Request};
+pub(crate) use self::tools::{Choice, Named, Tool};

@@ -1,0 +1,181 @@
+//! The tools of a chat request, and which of them may be called.
+
+use std::borrow::Cow;
+
+use crate::convert::fields::{Fields, Raw, Refusal};
+
+/// A tool.
+#[derive(Debug)]
+pub(crate) enum Tool<'a> {
+    /// Takes JSON.
+    Function {
+        /// Its name.
+        name: Cow<'a, str>,
+        /// What it does, a string.
+        description: Option<Raw<'a>>,
+        /// The schema of its arguments; it takes none where it is absent.
+        parameters: Option<Raw<'a>>,
+        /// Whether arguments keep to the schema exactly, where it says.
+        strict: Option<bool>,
+        /// It was given as one of `functions`.
+        older: bool,
+        /// Where it stands.
+        path: String,
+        /// All else, of the tool (`cache_control`) and of its function.
+        rest: [Fields<'a>; 2],
+    },
+    /// Takes free text.
+    Custom {
+        /// Its name.
+        name: Cow<'a, str>,
+        /// What it does, a string.
+        description: Option<Raw<'a>>,
+        /// The form of its input: `{type:"text"}` or a grammar, as chat has it.
+        format: Option<Raw<'a>>,
+        /// Where it stands.
+        path: String,
+        /// All else, of the tool and of what is inside `custom`.
+        rest: [Fields<'a>; 2],
+    },
+    /// Of a type that OpenAI's chat does not know: some upstreams run tools of their own.
+    Other {
+        /// Its type.
+        kind: Cow<'a, str>,
+        /// Where it stands.
+        path: String,
+    },
+}
+
+/// `tool_choice`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Choice<'a> {
+    /// No tool is called.
+    None,
+    /// The model decides.
+    Auto,
+    /// Some tool is called.
+    Required,
+    /// This one is called.
+    Tool(Named<'a>),
+    /// Of these tools some may be called.
+    Allowed {
+        /// One of them must be.
+        required: bool,
+        /// These.
+        tools: Vec<Named<'a>>,
+    },
+}
+
+/// A tool by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named<'a> {
+    /// Its name.
+    pub(crate) name: Cow<'a, str>,
+    /// It takes free text.
+    pub(crate) custom: bool,
+}
+
+impl Tool<'_> {
+    /// Whether it was given as one of `functions`.
+    pub(super) const fn is_older(&self) -> bool {
+        matches!(self, Self::Function { older: true, .. })
+    }
+}
+
+/// Reads `tools` and `functions`.
+pub(super) fn read_tools<'a>(fields: &mut Fields<'a>) -> Result<Vec<Tool<'a>>, Box<Refusal>> {
+    let mut tools = Vec::new();
+    for item in fields.items("tools")? {
+        tools.push(read_tool(&item)?);
+    }
+    for item in fields.items("functions")? {
+        let outer = Raw::body("{}").fields()?;
+        tools.push(read_function(
+            item.path.clone(),
+            outer,
+            item.fields()?,
+            true,
+        )?);
+    }
+    Ok(tools)
+}
+
+fn read_tool<'a>(item: &Raw<'a>) -> Result<Tool<'a>, Box<Refusal>> {
+    let mut outer = item.fields()?;
+    let path = item.path.clone();
+    let kind = outer.need("type", "`function` or `custom`")?.text()?;
+    match &*kind {
+        "function" => {
+            let inner = outer.need("function", "an object")?.fields()?;
+            read_function(path, outer, inner, false)
+        }
+        "custom" => {
+            let mut inner = outer.need("custom", "an object")?.fields()?;
+            Ok(Tool::Custom {
+                name: inner.need("name", "the tool's name")?.text()?,
+                description: inner.take("description"),
+                format: inner.take("format"),
+                path,
+                rest: [outer, inner],
+            })
+        }
+        _ => Ok(Tool::Other { kind, path }),
+    }
+}
+
+fn read_function<'a>(
+    path: String,
+    outer: Fields<'a>,
+    mut inner: Fields<'a>,
+    older: bool,
+) -> Result<Tool<'a>, Box<Refusal>> {
+    Ok(Tool::Function {
+        name: inner.need("name", "the function's name")?.text()?,
+        description: inner.take("description"),
+        parameters: inner.take("parameters"),
+        strict: inner.boolean("strict")?,
+        older,
+        path,
+        rest: [outer, inner],
+    })
+}
+
+/// Reads `tool_choice`, or the older `function_call`.
+pub(super) fn read_choice<'a>(fields: &mut Fields<'a>) -> Result<Option<Choice<'a>>, Box<Refusal>> {
+    let older = fields.take("function_call");
+    let Some(raw) = fields.take("tool_choice").or(older) else {
+        return Ok(None);
+    };
+    let expected = "`none`, `auto`, `required`, or an object that names tools";
+    if let Some(word) = raw.as_text() {
+        return match &*word {
+            "none" => Ok(Some(Choice::None)),
+            "auto" => Ok(Some(Choice::Auto)),
+            "required" => Ok(Some(Choice::Required)),
+            _ => Err(Refusal::invalid(raw.path, expected)),
+        };
+    }
+    let mut choice = raw.fields().map_err(|_| raw.wrong(expected))?;
+    if choice.text("type")?.as_deref() != Some("allowed_tools") {
+        return Ok(Some(Choice::Tool(read_named(&raw)?)));
+    }
+    // Some clients leave the inner object out.
+    let mut allowed = match choice.fields("allowed_tools")? {
+        Some(inner) => inner,
+        None => choice,
+    };
+    let required = allowed.text("mode")?.as_deref() == Some("required");
+    let tools = allowed.items("tools")?;
+    let tools = tools.iter().map(read_named).collect::<Result<_, _>>()?;
+    Ok(Some(Choice::Allowed { required, tools }))
+}
+
+/// `{type, function: {name}}`, `{type, custom: {name}}`, or `{name}` alone.
+fn read_named<'a>(raw: &Raw<'a>) -> Result<Named<'a>, Box<Refusal>> {
+    let mut fields = raw.fields()?;
+    let custom = fields.has("custom");
+    let inner = if custom { "custom" } else { "function" };
+    let mut named = fields.fields(inner)?.unwrap_or(fields);
+    let name = named.need("name", "a tool's name")?.text()?;
+    Ok(Named { name, custom })
+}
