@@ -16,6 +16,7 @@ mod fields;
 mod gemini;
 mod node;
 mod part;
+mod responses;
 mod seal;
 
 use std::fmt::Debug;

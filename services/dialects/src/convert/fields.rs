@@ -193,6 +193,12 @@ impl<'a> Fields<'a> {
         self.members.iter().any(|(key, _)| key == name)
     }
 
+    /// The JSON of a member, which stays.
+    pub(crate) fn peek(&self, name: &str) -> Option<&'a str> {
+        let of = |(key, _): &&(Cow<'a, str>, &'a str)| key == name;
+        self.members.iter().find(of).map(|(_, text)| *text)
+    }
+
     /// Takes a member that must be a string.
     pub(crate) fn text(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, Box<Refusal>> {
         self.take(name).map(|raw| raw.text()).transpose()

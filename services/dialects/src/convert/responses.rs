@@ -1,0 +1,12 @@
+//! The Responses API in translation: what its requests say, how its answers are read and said (PROTOCOLS §5, §11).
+//!
+//! No state is behind any of it: what continues a kept response, or is kept or made in the background, only an upstream of this
+//! dialect can serve.
+
+mod input;
+mod request;
+mod tools;
+
+pub(crate) use self::input::{Content, Item, Media, Role};
+pub(crate) use self::request::{Reasoning, Request, TextFormat};
+pub(crate) use self::tools::{Choice, Named, Tool};
