@@ -74,6 +74,8 @@ pub struct Target<'a> {
     pub public_model: &'a str,
     /// The most output tokens of the model, for dialects in which a limit must be named; where the catalogue tells.
     pub max_output: Option<u64>,
+    /// Whether the answer is streamed: not every dialect says it in the body.
+    pub stream: bool,
     /// The request's id: what ids in the answer are made of.
     pub request_id: &'a str,
     /// Now, Unix seconds.

@@ -245,6 +245,7 @@ fn translate(
         model: &course.candidate.upstream_model,
         public_model: &request.resolved.public_name,
         max_output: request.resolved.model.max_output,
+        stream: request.streams(),
         request_id: &request.call.request_id,
         now: conductor.clock.now_ms() / 1_000,
     };
