@@ -11,12 +11,15 @@
 
 mod answer;
 mod anthropic;
+mod anthropic_to_gemini;
 mod chat;
+mod chat_to_gemini;
 mod fields;
 mod gemini;
 mod node;
 mod part;
 mod responses;
+mod responses_to_gemini;
 mod seal;
 
 use std::fmt::Debug;
@@ -107,6 +110,9 @@ type Open = fn(&Raw<'_>, &Target<'_>) -> Result<Opened, Box<Refusal>>;
 /// How one dialect becomes another; `None` where they are the same.
 const fn direction(caller: Format, upstream: Format) -> Option<Open> {
     match (caller, upstream) {
+        (Format::Anthropic, Format::Gemini) => Some(anthropic_to_gemini::open),
+        (Format::Chat, Format::Gemini) => Some(chat_to_gemini::open),
+        (Format::Responses, Format::Gemini) => Some(responses_to_gemini::open),
         _ => None,
     }
 }

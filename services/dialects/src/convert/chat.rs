@@ -6,5 +6,5 @@ mod thought;
 mod tools;
 
 pub(crate) use self::message::{Call, Content, FileSource, Message, Thought};
-pub(crate) use self::request::{OutputFormat, Request};
+pub(crate) use self::request::{AnswerShape, OutputFormat, Request};
 pub(crate) use self::tools::{Choice, Named, Tool};

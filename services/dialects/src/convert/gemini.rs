@@ -2,6 +2,7 @@
 //! that is written in it (PROTOCOLS §8).
 
 mod code;
+pub(super) mod compose;
 mod ids;
 mod members;
 pub(super) mod reader;

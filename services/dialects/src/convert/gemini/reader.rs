@@ -24,6 +24,8 @@ const MAX_CANDIDATE: usize = 127;
 #[derive(Debug, Default)]
 pub(crate) struct GeminiReader {
     begun: bool,
+    /// Names of functions that are tools of free text to the caller.
+    custom: Vec<String>,
     candidates: Vec<Candidate>,
 }
 
@@ -34,6 +36,17 @@ struct Candidate {
     calls: u32,
     finished: bool,
     cited: Cited,
+}
+
+impl GeminiReader {
+    /// Nothing was read yet. `custom`: the functions that stand for tools of free text
+    /// (see [`free_text`](super::compose::free_text)).
+    pub(crate) fn new(custom: &[String]) -> Self {
+        Self {
+            custom: custom.to_vec(),
+            ..Self::default()
+        }
+    }
 }
 
 impl Reader for GeminiReader {
@@ -291,21 +304,36 @@ impl GeminiReader {
             return Err(Wrong::PartialArguments);
         }
         let choice = number(index);
+        let name = &*text(data, name);
+        let args = args.filter(|args| args.kind == Kind::Object);
+        let custom = self.custom.iter().any(|custom| custom == name);
         let call = Part::Call {
             key,
             id: &text(data, id),
-            name: &text(data, name),
-            custom: false,
+            name,
+            custom,
             seal,
         };
         put(choice, call);
-        if let Some(args) = args.filter(|args| args.kind == Kind::Object) {
-            let piece = args.span.of(data);
+        if let Some(args) = args {
+            let input = if custom { input(data, args)? } else { None };
+            let piece = input.as_deref().unwrap_or_else(|| args.span.of(data));
             put(choice, Part::Arguments { key, piece });
         }
         put(choice, Part::CallEnd { key });
         Ok(())
     }
+}
+
+/// The free text of a call; `None` where the model kept to no schema.
+fn input(data: &str, args: Value) -> Result<Option<Cow<'_, str>>, JsonError> {
+    let mut input = None;
+    members(data, args, |name, value| {
+        if name == "input" && value.kind == Kind::String {
+            input = Some(value);
+        }
+    })?;
+    Ok(input.map(|value| text(data, Some(value))))
 }
 
 /// What a part holds.
