@@ -4,6 +4,7 @@ const TARGET: Target<'_> = Target {
     model: "gemini-2.5-flash",
     public_model: "m",
     max_output: None,
+    stream: false,
     request_id: "r",
     now: 0,
 };
