@@ -18,7 +18,7 @@ pub struct Arguments {
     pub run: Run,
 }
 
-/// What the program starts of itself.
+/// A part of the run alone, or what the program starts of itself.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// The bare one-hop proxy. Prints `LISTENING ADDR` when it is ready.
@@ -27,6 +27,8 @@ pub enum Command {
         /// Where requests go.
         upstream: SocketAddr,
     },
+    /// Only what carrying a stream costs a chunk: seconds, and nothing is started.
+    Carrying,
     /// Becomes another program that ends when this one's parent does.
     #[command(hide = true, trailing_var_arg = true)]
     Under {

@@ -13,6 +13,7 @@ mod answer;
 mod arguments;
 mod bounds;
 mod caller;
+mod carrying;
 mod catalogue;
 mod child;
 mod figures;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Some(Command::Proxy { upstream }) => proxy::run(upstream),
         Some(Command::Under { program, arguments }) => child::become_program(&program, &arguments),
+        Some(Command::Carrying) => carrying::print(),
         None => measure::run(&arguments.run),
     };
     match done {

@@ -12,6 +12,7 @@ use crate::answer;
 use crate::arguments::{Kind, Run};
 use crate::bounds;
 use crate::caller::{Caller, Record};
+use crate::carrying;
 use crate::child::Child;
 use crate::figures::{Times, spread};
 use crate::load::{Load, Until};
@@ -83,6 +84,7 @@ pub fn run(options: &Run) -> anyhow::Result<()> {
         let verified = bench.verify()?;
         Ok(Report {
             measured: &measured,
+            carrying: carrying::measure()?,
             bounds,
             profiles,
             verified,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::Kind;
 use crate::bounds::Bound;
+use crate::carrying::{self, Carrying};
 use crate::measured::{Measured, Slice, Taken};
 use crate::profile::Profile;
 use crate::verify::Verified;
@@ -17,6 +18,7 @@ use crate::verify::Verified;
 /// Everything that may be printed, because it was verified.
 pub struct Report<'a> {
     pub measured: &'a Measured,
+    pub carrying: Vec<Carrying>,
     pub bounds: Vec<Bound>,
     pub profiles: Vec<Profile>,
     pub verified: BTreeMap<Kind, Verified>,
@@ -65,6 +67,7 @@ impl Report<'_> {
             "quick": self.quick,
             "processors": std::thread::available_parallelism().map_or(0, usize::from),
             "bounds": self.bounds,
+            "carrying": self.carrying,
             "slices": slices,
             "memory": by_name(&self.measured.memory),
             "ready_seconds": {"empty": empty, "existing": existing},
@@ -203,6 +206,14 @@ impl Display for Report<'_> {
         self.slices(f)?;
         self.processes(f)?;
         self.memory(f)?;
+        writeln!(
+            f,
+            "\ncarrying a streamed answer, a chunk (PERF-2)\n{}",
+            carrying::HEAD
+        )?;
+        for figures in &self.carrying {
+            writeln!(f, "{figures}")?;
+        }
         self.bounds(f)?;
         self.profiles(f)
     }
