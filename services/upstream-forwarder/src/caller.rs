@@ -391,6 +391,37 @@ mod tests {
         assert_eq!(start.elapsed(), secs(40));
     }
 
+    /// A token every 20 s, taken at once, until all are out or it is stopped.
+    async fn steady(total: u64, tokens: u64) -> (usize, Duration, Result<(), Stop>) {
+        let (mut caller, mut reader, _) = caller(total);
+        let start = Instant::now();
+        let mut seen = 0;
+        for at in 1..=tokens {
+            let token = tokio::time::sleep_until(start + secs(20 * at));
+            let idle = Instant::now() + secs(30);
+            match caller.attend_until(idle, token).await {
+                Ok(come) => assert_eq!(come, Ok(()), "a steady stream is never idle"),
+                Err(stop) => return (seen, start.elapsed(), Err(stop)),
+            }
+            let (written, read) = tokio::join!(
+                caller.pass(Bytes::from_static(b"x"), at == tokens, None),
+                reader.next()
+            );
+            written.unwrap();
+            seen += read.unwrap().unwrap().frame.len();
+        }
+        (seen, start.elapsed(), Ok(()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_steady_stream_of_half_an_hour_lives_as_long_as_its_total_time() {
+        assert_eq!(steady(1_801, 90).await, (90, secs(1_800), Ok(())));
+        assert_eq!(
+            steady(1_799, 90).await,
+            (89, secs(1_799), Err(Stop::Deadline))
+        );
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_caller_that_takes_nothing_is_gone_after_the_write_timeout() {
         let (mut caller, _reader, _) = caller(900);
