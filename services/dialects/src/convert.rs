@@ -110,9 +110,6 @@ type Open = fn(&Raw<'_>, &Target<'_>) -> Result<Opened, Box<Refusal>>;
 /// How one dialect becomes another; `None` where they are the same.
 const fn direction(caller: Format, upstream: Format) -> Option<Open> {
     match (caller, upstream) {
-        (Format::Anthropic, Format::Gemini) => Some(anthropic_to_gemini::open),
-        (Format::Chat, Format::Gemini) => Some(chat_to_gemini::open),
-        (Format::Responses, Format::Gemini) => Some(responses_to_gemini::open),
         _ => None,
     }
 }

@@ -14,14 +14,15 @@ use super::gemini::compose::media;
 use super::gemini::compose::model::{Model, Thought};
 use super::gemini::compose::settings::{Settings, Tools};
 use super::gemini::compose::{Contents, arguments};
-use super::gemini::reader::GeminiReader;
 use super::node::Node;
-use super::part::{Head, Reader, Writer};
 use super::seal::Seal;
-use super::{Answering, Format, Opened, Target};
+use super::{Format, Target};
 
 /// Puts the request into Gemini's dialect.
-pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
+pub(super) fn request(
+    body: &Raw<'_>,
+    target: &Target<'_>,
+) -> Result<(String, Drops, Back), Box<Refusal>> {
     let request = Request::read(body)?;
     let mut drops = Drops::default();
     let model = Model::named(target.model);
@@ -90,11 +91,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         }
     }
     drop_all(request.rest, &mut drops);
-    Ok(Opened {
-        body: body.render(),
-        dropped: drops,
-        answering: Box::new(Back),
-    })
+    Ok((body.render(), drops, Back))
 }
 
 /// How much is to be thought, and whether it is shown. An effort beside says how much where no budget does.
@@ -296,16 +293,6 @@ fn shown<'a>(source: Source<'a>, path: &str) -> Result<Node<'a>, Box<Refusal>> {
     }
 }
 
-/// The way back.
+/// What its answers need on their way back.
 #[derive(Debug)]
-struct Back;
-
-impl Answering for Back {
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(GeminiReader::default())
-    }
-
-    fn writer(&self, head: Head) -> Box<dyn Writer> {
-        Box::new(super::gemini::writer::GeminiWriter::new(&head))
-    }
-}
+pub(super) struct Back;

@@ -5,6 +5,7 @@ mod tests;
 
 use std::borrow::Cow;
 
+use super::Target;
 use super::chat::{
     AnswerShape, Call, Choice, Content, FileSource, Message, OutputFormat, Request, Tool,
 };
@@ -13,13 +14,13 @@ use super::gemini::compose::media;
 use super::gemini::compose::model::{Model, Thought};
 use super::gemini::compose::settings::{Settings, Tools};
 use super::gemini::compose::{Contents, arguments, free_text};
-use super::gemini::reader::GeminiReader;
 use super::node::{Node, one_line};
-use super::part::{Head, Reader, Writer};
-use super::{Answering, Opened, Target};
 
 /// Puts the request into Gemini's dialect.
-pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
+pub(super) fn request(
+    body: &Raw<'_>,
+    target: &Target<'_>,
+) -> Result<(String, Drops, Back), Box<Refusal>> {
     let mut request = Request::read(body)?;
     let mut drops = Drops::default();
     let model = Model::named(target.model);
@@ -72,11 +73,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     settings.finish(&mut body);
     let asked = request.asked;
     request.drop_rest(&mut drops);
-    Ok(Opened {
-        body: body.render(),
-        dropped: drops,
-        answering: Box::new(Back { asked, custom }),
-    })
+    Ok((body.render(), drops, Back { asked, custom }))
 }
 
 fn declare<'a>(
@@ -279,19 +276,11 @@ enum Shown<'a> {
     Media(Node<'a>),
 }
 
-/// The way back.
+/// What its answers need on their way back.
 #[derive(Debug)]
-struct Back {
-    asked: AnswerShape,
-    custom: Vec<String>,
-}
-
-impl Answering for Back {
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(GeminiReader::new(&self.custom))
-    }
-
-    fn writer(&self, head: Head) -> Box<dyn Writer> {
-        Box::new(super::gemini::writer::GeminiWriter::new(&head))
-    }
+pub(super) struct Back {
+    /// The shape that the caller asked for.
+    pub(super) asked: AnswerShape,
+    /// Names of tools of free text.
+    pub(super) custom: Vec<String>,
 }

@@ -5,19 +5,20 @@ mod tests;
 
 use std::borrow::Cow;
 
+use super::Target;
 use super::fields::{Drops, Fields, Raw, Refusal};
 use super::gemini::compose::media;
 use super::gemini::compose::model::{Model, Thought};
 use super::gemini::compose::settings::{Settings, Tools};
 use super::gemini::compose::{Contents, arguments, free_text};
-use super::gemini::reader::GeminiReader;
 use super::node::{Node, one_line};
-use super::part::{Head, Reader, Writer};
 use super::responses::{Choice, Content, Item, Media, Request, Role, TextFormat, Tool};
-use super::{Answering, Opened, Target};
 
 /// Puts the request into Gemini's dialect.
-pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
+pub(super) fn request(
+    body: &Raw<'_>,
+    target: &Target<'_>,
+) -> Result<(String, Drops, Back), Box<Refusal>> {
     let mut request = Request::read(body)?;
     let mut drops = Drops::default();
     let model = Model::named(target.model);
@@ -70,13 +71,8 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     {
         drops.note(&left.path);
     }
-    let back = Back { custom };
     request.drop_rest(&mut drops);
-    Ok(Opened {
-        body: body.render(),
-        dropped: drops,
-        answering: Box::new(back),
-    })
+    Ok((body.render(), drops, Back { custom }))
 }
 
 fn settings<'a>(request: &mut Request<'a>, model: Model, drops: &mut Drops) -> Settings<'a> {
@@ -274,18 +270,9 @@ enum Shown<'a> {
     Media(Node<'a>),
 }
 
-/// The way back.
+/// What its answers need on their way back.
 #[derive(Debug)]
-struct Back {
-    custom: Vec<String>,
-}
-
-impl Answering for Back {
-    fn reader(&self) -> Box<dyn Reader> {
-        Box::new(GeminiReader::new(&self.custom))
-    }
-
-    fn writer(&self, head: Head) -> Box<dyn Writer> {
-        Box::new(super::gemini::writer::GeminiWriter::new(&head))
-    }
+pub(super) struct Back {
+    /// Names of tools of free text.
+    pub(super) custom: Vec<String>,
 }
