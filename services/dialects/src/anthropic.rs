@@ -14,4 +14,5 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use events::{Delta, Fragment, fragment};
 pub use request::{MessagesCall, MessagesRequest};

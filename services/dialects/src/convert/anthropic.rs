@@ -2,7 +2,11 @@
 //! and how its answers are read and said (PROTOCOLS §7).
 
 pub(crate) mod block;
+pub(crate) mod id;
+pub(crate) mod input;
+pub(crate) mod reader;
 pub(crate) mod request;
+pub(crate) mod writer;
 
 #[cfg(test)]
 mod tests;
