@@ -25,6 +25,9 @@ pub fn check(kind: Kind, workload: Workload, direct: &[u8], answer: &[u8]) -> an
         anyhow::ensure!(answer == renamed.as_bytes(), what());
         return Ok(());
     }
+    if workload == Workload::Translated {
+        return messages(workload, answer).with_context(what);
+    }
     well_formed(workload, answer).with_context(what)?;
     let (expected, got) = (events(direct)?, events(answer)?);
     anyhow::ensure!(
@@ -71,6 +74,35 @@ fn meaning(event: &str) -> Value {
         object.remove("usage");
     }
     value
+}
+
+/// A stream of `anthropic.messages` that says what the upstream said.
+fn messages(workload: Workload, answer: &[u8]) -> anyhow::Result<()> {
+    let events: Result<Vec<Value>, _> = events(answer)?
+        .into_iter()
+        .map(serde_json::from_str)
+        .collect();
+    let events = events?;
+    let deltas = events
+        .iter()
+        .filter(|event| event["delta"]["text"] == " token")
+        .count();
+    let usage = events.iter().find(|event| event["type"] == "message_delta");
+    let usage = usage.map(|event| &event["usage"]);
+    let said = (
+        deltas as u64,
+        usage.and_then(|usage| usage["input_tokens"].as_u64()),
+        usage.and_then(|usage| usage["output_tokens"].as_u64()),
+        events.last().and_then(|event| event["type"].as_str()),
+    );
+    let expected = (
+        workload.output_tokens(),
+        Some(workload.input_tokens()),
+        Some(workload.output_tokens()),
+        Some("message_stop"),
+    );
+    anyhow::ensure!(said == expected, "it says {said:?}, not {expected:?}");
+    Ok(())
 }
 
 fn well_formed(workload: Workload, answer: &[u8]) -> anyhow::Result<()> {

@@ -151,6 +151,19 @@ impl Bounds<'_> {
                 Some(Slice::CHUNKS),
             );
 
+            let cpu = |slice| Some(self.taken(slice, kind)?.cpu_us);
+            let figure = cpu(Slice::TRANSLATED)
+                .zip(cpu(Slice::CHUNKS))
+                .and_then(|(translated, same)| ratio(translated, same));
+            let what = "CPU a translated stream";
+            self.add(
+                ("DIAL-1", what, "× same dialect"),
+                kind,
+                figure,
+                (2.0, None),
+                Some(Slice::TRANSLATED),
+            );
+
             let paced = |kind| self.taken(Slice::PACED, kind);
             let gap = paced(kind)
                 .zip(paced(Kind::Direct))

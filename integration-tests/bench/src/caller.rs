@@ -121,7 +121,7 @@ impl Caller {
                 continue;
             };
             let end = at + data.len();
-            if expected.bytes.get(at..end) != Some(&*data) {
+            if !expected.has(at, &data) {
                 let rest = body.collect().await?.to_bytes();
                 let mut shown_bytes = BytesMut::from(&*data);
                 shown_bytes.extend_from_slice(&rest);
@@ -165,7 +165,7 @@ impl Caller {
         self.sender.ready().await?;
         let request = Request::builder()
             .method(Method::POST)
-            .uri("/v1/chat/completions")
+            .uri(question.path)
             .header(header::HOST, &question.host)
             .header(header::AUTHORIZATION, &question.authorization)
             .header(header::CONTENT_TYPE, "application/json")

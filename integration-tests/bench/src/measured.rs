@@ -27,13 +27,15 @@ impl Slice {
     pub const LARGE: Self = Self::new(Workload::Large, 1);
     pub const CHUNKS: Self = Self::new(Workload::Chunks, MANY);
     pub const BURST: Self = Self::new(Workload::Burst, MANY);
+    pub const TRANSLATED: Self = Self::new(Workload::Translated, MANY);
     pub const PACED: Self = Self::new(Workload::Paced, PACED);
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::ALONE,
         Self::WHOLE,
         Self::LARGE,
         Self::CHUNKS,
         Self::BURST,
+        Self::TRANSLATED,
         Self::PACED,
     ];
 
@@ -49,8 +51,12 @@ impl Slice {
             "large" => Self::LARGE,
             "chunks" => Self::CHUNKS,
             "burst" => Self::BURST,
+            "translated" => Self::TRANSLATED,
             "paced" => Self::PACED,
-            _ => return Err("expected alone, whole, large, chunks, burst or paced".to_owned()),
+            _ => {
+                let names = "expected alone, whole, large, chunks, burst, translated or paced";
+                return Err(names.to_owned());
+            }
         })
     }
 
@@ -61,6 +67,7 @@ impl Slice {
             Workload::Large => "whole answers to 1 MiB, 1 caller",
             Workload::Chunks => "streams of 100 tokens, a write each, 16 callers",
             Workload::Burst => "streams of 100 tokens in one write, 16 callers",
+            Workload::Translated => "streams of 101 tokens, translated, 16 callers",
             Workload::Paced => "200 streams of a token each 20 ms",
             Workload::Slow { .. } => "slow streams",
         }

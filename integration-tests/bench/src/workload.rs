@@ -2,6 +2,7 @@
 //! tokens and charges are known beforehand.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,10 @@ const REQUEST_BYTES: usize = 620;
 const LARGE_BYTES: usize = 1 << 20;
 /// Tokens that the upstream reports for any request.
 const INPUT_TOKENS: u64 = 10;
+/// The other dialect's path.
+const MESSAGES: &str = "/v1/messages";
+/// What stands before and after what differs from answer to answer there: the answer's id.
+const ID: (&[u8], &[u8]) = (b"\"id\":\"msg_", b"\"");
 /// What a delta of the upstream ends with.
 const DELTA: &[u8] = b"\" token\"";
 
@@ -33,6 +38,8 @@ pub enum Workload {
     Chunks,
     /// The same stream in one write.
     Burst,
+    /// A stream of 101 tokens, a write each, to a caller of another dialect (`anthropic.messages`).
+    Translated,
     /// A stream of 50 tokens, one each 20 ms.
     Paced,
     /// A stream that stays open while memory is measured.
@@ -46,11 +53,12 @@ pub enum Workload {
 
 impl Workload {
     /// All that are timed.
-    pub const TIMED: [Self; 5] = [
+    pub const TIMED: [Self; 6] = [
         Self::Whole,
         Self::Large,
         Self::Chunks,
         Self::Burst,
+        Self::Translated,
         Self::Paced,
     ];
 
@@ -66,6 +74,7 @@ impl Workload {
             Self::Large => "large",
             Self::Chunks => "chunks",
             Self::Burst => "burst",
+            Self::Translated => "translated",
             Self::Paced => "paced",
             Self::Slow { .. } => "slow",
         }
@@ -79,6 +88,7 @@ impl Workload {
             Self::Large => "whole-1025".to_owned(),
             Self::Chunks => "chunks-100".to_owned(),
             Self::Burst => "burst-100".to_owned(),
+            Self::Translated => "chunks-101".to_owned(),
             Self::Paced => "paced-50-20".to_owned(),
             Self::Slow { tokens, pace_ms } => format!("paced-{tokens}-{pace_ms}"),
         }
@@ -103,6 +113,7 @@ impl Workload {
         match self {
             Self::Whole | Self::Large => 16,
             Self::Chunks | Self::Burst => 100,
+            Self::Translated => 101,
             Self::Paced => 50,
             Self::Slow { tokens, .. } => tokens,
         }
@@ -113,7 +124,18 @@ impl Workload {
         match self {
             Self::Paced => Duration::from_secs(1),
             Self::Slow { tokens, pace_ms } => Duration::from_millis(tokens * pace_ms),
-            Self::Whole | Self::Large | Self::Chunks | Self::Burst => Duration::ZERO,
+            Self::Whole | Self::Large | Self::Chunks | Self::Burst | Self::Translated => {
+                Duration::ZERO
+            }
+        }
+    }
+
+    /// Where it is asked.
+    pub fn path(self, kind: Kind) -> &'static str {
+        if self == Self::Translated && kind.is_switchboard() {
+            MESSAGES
+        } else {
+            "/v1/chat/completions"
         }
     }
 
@@ -124,6 +146,18 @@ impl Workload {
             self.upstream_model()
         };
         let build = |filler: usize| {
+            if self.path(kind) == MESSAGES {
+                let text = "Tell me about switchboards. ".to_owned() + &"x".repeat(filler);
+                return json!({
+                    "model": model,
+                    "system": "You are a helpful assistant who answers in a few words.",
+                    "messages": [{"role": "user", "content": text}],
+                    "temperature": 0.7,
+                    "max_tokens": 1024,
+                    "stream": true,
+                })
+                .to_string();
+            }
             let mut body = json!({
                 "model": model,
                 "messages": [
@@ -154,6 +188,7 @@ impl Workload {
 #[derive(Clone, Debug)]
 pub struct Question {
     pub addr: SocketAddr,
+    pub path: &'static str,
     pub host: HeaderValue,
     pub authorization: HeaderValue,
     pub body: Bytes,
@@ -169,6 +204,7 @@ impl Question {
     ) -> anyhow::Result<Self> {
         Ok(Self {
             addr,
+            path: workload.path(kind),
             host: HeaderValue::from_str(&addr.to_string())?,
             authorization: HeaderValue::from_str(&format!("Bearer {key}"))?,
             body: workload.body(kind),
@@ -181,6 +217,8 @@ impl Question {
 pub struct Expected {
     pub bytes: Bytes,
     pub token_ends: Arc<[usize]>,
+    /// The bytes in it that differ from answer to answer: an id that we made.
+    id: Range<usize>,
 }
 
 impl Expected {
@@ -188,7 +226,28 @@ impl Expected {
         let token_ends = memchr::memmem::find_iter(&bytes, DELTA)
             .map(|start| start + DELTA.len())
             .collect();
-        Self { bytes, token_ends }
+        let (before, after) = ID;
+        let id = memchr::memmem::find(&bytes, before).map_or(0..0, |start| {
+            let start = start + before.len();
+            let rest = bytes.get(start..).unwrap_or_default();
+            start..start + memchr::memmem::find(rest, after).unwrap_or(0)
+        });
+        Self {
+            bytes,
+            token_ends,
+            id,
+        }
+    }
+
+    /// Whether `data` is what stands at byte `at`.
+    pub fn has(&self, at: usize, data: &[u8]) -> bool {
+        let end = at + data.len();
+        let Some(expected) = self.bytes.get(at..end) else {
+            return false;
+        };
+        let own = |place: usize| place.clamp(at, end) - at;
+        let (id, next) = (own(self.id.start), own(self.id.end));
+        expected.get(..id) == data.get(..id) && expected.get(next..) == data.get(next..)
     }
 }
 
@@ -211,6 +270,19 @@ mod tests {
     fn tokens_end_where_their_text_does() {
         let expected = Expected::new(Bytes::from_static(b"a\" token\"b\" token\""));
         assert_eq!(&*expected.token_ends, &[9, 18]);
+    }
+
+    #[test]
+    fn an_id_may_differ_and_nothing_else() {
+        let expected = Expected::new(Bytes::from_static(b"a{\"id\":\"msg_123\",\"b\":1}"));
+        assert!(expected.has(0, b"a{\"id\":\"msg_987\",\"b\":1}"));
+        assert!(expected.has(13, b"87\",\"b\""));
+        assert!(!expected.has(0, b"a{\"id\":\"msg_987\",\"b\":2}"));
+        assert!(!expected.has(0, b"b{\"id\":\"msg_987\",\"b\":1}"));
+        let expected = Expected::new(Bytes::from_static(b"abc"));
+        assert!(expected.has(1, b"bc"));
+        assert!(!expected.has(0, b"bbc"));
+        assert!(!expected.has(2, b"cd"));
     }
 
     #[test]

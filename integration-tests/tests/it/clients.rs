@@ -94,113 +94,160 @@ async fn upstream(python: &Path) -> (Child, std::net::SocketAddr) {
     panic!("the clients' upstream does not start");
 }
 
-async fn accept(builder: Builder, script: &str, skip: &str) {
-    let python = python().await;
-    let (_upstream, address) = upstream(python).await;
+/// One run of a script.
+struct Run<'a> {
+    script: &'a str,
+    /// Further settings of the script: models, cases.
+    settings: &'a [(&'a str, &'a str)],
+    /// Cases that are left out.
+    skip: &'a str,
+}
+
+/// A whole Switchboard before the clients' upstream. Models `over-…` are served by an upstream of that dialect alone.
+async fn stack(builder: Builder, address: std::net::SocketAddr) -> Stack {
     let price = "price: {input: 1.00, output: 2.00}";
+    // The cases make the one account fail on purpose, again and again.
+    let patient = "cooldown: {max: 0s}, breaker: off";
     let mut setup = Setup::new()
-        // The cases make the one account fail on purpose, again and again.
         .account_at(
             "fake",
             address,
-            &format!("cooldown: {{max: 0s}}, breaker: off, dialects: [{DIALECTS}]"),
+            &format!("{patient}, dialects: [{DIALECTS}]"),
+        )
+        .account_at(
+            "google",
+            address,
+            &format!("provider: gemini, dialects: [gemini.generate], {patient}"),
+        )
+        .account_at(
+            "anthropic",
+            address,
+            &format!("provider: anthropic, dialects: [anthropic.messages], {patient}"),
+        )
+        .account_at(
+            "chat",
+            address,
+            &format!("{patient}, dialects: [openai.chat]"),
+        )
+        .account_at(
+            "responses",
+            address,
+            &format!("{patient}, dialects: [openai.responses]"),
         )
         .model(
             "fake-chat",
             &format!("{price}, targets: [{{account: fake}}]"),
         )
-        .model(
-            "fake-responses",
-            &format!("accepts: [openai.responses], {price}, targets: [{{account: fake}}]"),
-        )
-        .account_at(
-            "google",
-            address,
-            "provider: gemini, dialects: [gemini.generate], cooldown: {max: 0s}, breaker: off",
-        )
-        .model(
-            "fake-gemini",
-            &format!("accepts: [gemini.generate], {price}, targets: [{{account: google}}]"),
-        )
-        .account_at(
-            "anthropic",
-            address,
-            "provider: anthropic, dialects: [anthropic.messages], cooldown: {max: 0s}, breaker: off",
-        )
-        .model(
-            "fake-claude",
-            &format!("accepts: [anthropic.messages], {price}, targets: [{{account: anthropic}}]"),
-        )
         .tenant("acme", "hold: estimate")
         .key("k", "");
-    for (model, dialect) in [
-        ("fake-embed", "openai.embeddings"),
-        ("fake-image", "openai.images"),
-        ("fake-audio", "openai.audio"),
-        ("fake-moderation", "openai.moderations"),
-        ("fake-instruct", "openai.completions"),
+    for (model, dialect, account) in [
+        ("fake-responses", "openai.responses", "fake"),
+        ("fake-gemini", "gemini.generate", "google"),
+        ("fake-claude", "anthropic.messages", "anthropic"),
+        ("fake-embed", "openai.embeddings", "fake"),
+        ("fake-image", "openai.images", "fake"),
+        ("fake-audio", "openai.audio", "fake"),
+        ("fake-moderation", "openai.moderations", "fake"),
+        ("fake-instruct", "openai.completions", "fake"),
     ] {
-        let more = format!("accepts: [{dialect}], {price}, targets: [{{account: fake}}]");
+        let more = format!("accepts: [{dialect}], {price}, targets: [{{account: {account}}}]");
         setup = setup.model(model, &more);
     }
+    for (model, account, upstream) in [
+        ("over-chat", "chat", "fake-chat"),
+        ("over-responses", "responses", "fake-responses"),
+        ("over-anthropic", "anthropic", "fake-claude"),
+        ("over-gemini", "google", "fake-gemini"),
+    ] {
+        let target = format!("{{account: {account}, model: {upstream}}}");
+        setup = setup.model(model, &format!("{price}, targets: [{target}]"));
+    }
     let builder = builder.settings(|settings| settings.forwarder.retries_in_hand = 10_000);
-    let stack = builder.setup(setup).start().await;
-    let output = Command::new(python)
-        .arg(here().join(script))
-        .env("BASE_URL", format!("http://{}/v1", stack.edges()[0]))
-        .env("API_KEY", secret_of("k"))
-        .env("BAD_API_KEY", "sk-nobody-has-this-key-at-all-000000000000")
-        .env("UPSTREAM_LOG", format!("http://{address}"))
-        .env("GATEWAY", "1")
-        .env("SKIP", skip)
-        .env("PYTHONUNBUFFERED", "1")
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .kill_on_drop(true)
-        .output()
-        .await
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let failed: Vec<&str> = said
-        .lines()
-        .filter(|line| line.starts_with("FAIL"))
-        .collect();
-    let last = said.lines().last().unwrap_or_default().to_owned();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        output.status.success() && failed.is_empty(),
-        "{last}\n{}\n{errors}",
-        failed.join("\n")
-    );
-    assert!(last.contains(" 0 failed"), "{last}");
+    builder.setup(setup).start().await
+}
+
+/// Runs the scripts, one after the other; no case may fail.
+async fn accept(builder: Builder, runs: &[Run<'_>]) {
+    let python = python().await;
+    let (_upstream, address) = upstream(python).await;
+    let stack = stack(builder, address).await;
+    let mut wrong = Vec::new();
+    for run in runs {
+        let output = Command::new(python)
+            .arg(here().join(run.script))
+            .env("BASE_URL", format!("http://{}/v1", stack.edges()[0]))
+            .env("API_KEY", secret_of("k"))
+            .env("BAD_API_KEY", "sk-nobody-has-this-key-at-all-000000000000")
+            .env("UPSTREAM_LOG", format!("http://{address}"))
+            .env("GATEWAY", "1")
+            .env("SKIP", run.skip)
+            .env("PYTHONUNBUFFERED", "1")
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .envs(run.settings.iter().copied())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let failed = said.lines().filter(|line| line.starts_with("FAIL"));
+        let failed: Vec<&str> = failed.collect();
+        let last = said.lines().last().unwrap_or_default();
+        if !output.status.success() || !failed.is_empty() || !last.contains(" 0 failed") {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let (script, settings) = (run.script, run.settings);
+            wrong.push(format!(
+                "{script} {settings:?}: {last}\n{}\n{errors}",
+                failed.join("\n")
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     stack.finish().await;
+}
+
+/// The cases of one script in the caller's own dialect.
+const fn own<'a>(script: &'a str, skip: &'a str) -> Run<'a> {
+    Run {
+        script,
+        settings: &[],
+        skip,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_official_python_client_is_served_by_one_process() {
-    Box::pin(accept(Stack::in_process(), "accept_openai.py", SKIP)).await;
+    let runs = [own("accept_openai.py", SKIP)];
+    Box::pin(accept(Stack::in_process(), &runs)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_official_python_client_is_served_by_a_split_system() {
-    Box::pin(accept(Stack::split(), "accept_openai.py", SKIP)).await;
+    let runs = [own("accept_openai.py", SKIP)];
+    Box::pin(accept(Stack::split(), &runs)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn googles_python_client_is_served_by_one_process() {
-    Box::pin(accept(Stack::in_process(), "accept_gemini.py", "")).await;
+    Box::pin(accept(Stack::in_process(), &[own("accept_gemini.py", "")])).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn googles_python_client_is_served_by_a_split_system() {
-    Box::pin(accept(Stack::split(), "accept_gemini.py", "")).await;
+    Box::pin(accept(Stack::split(), &[own("accept_gemini.py", "")])).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn anthropics_python_client_is_served_by_one_process() {
-    Box::pin(accept(Stack::in_process(), "accept_anthropic.py", "")).await;
+    Box::pin(accept(
+        Stack::in_process(),
+        &[own("accept_anthropic.py", "")],
+    ))
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn anthropics_python_client_is_served_by_a_split_system() {
-    Box::pin(accept(Stack::split(), "accept_anthropic.py", "")).await;
+    Box::pin(accept(Stack::split(), &[own("accept_anthropic.py", "")])).await;
 }
+
+mod translated;
