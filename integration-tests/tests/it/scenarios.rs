@@ -39,4 +39,5 @@ mod s15_ways;
 mod s17_endpoints;
 mod s18_secrets;
 mod s19_free;
+mod s18_translation;
 mod tracing;
