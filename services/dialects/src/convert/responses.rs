@@ -3,6 +3,7 @@
 //! No state is behind any of it: what continues a kept response, or is kept or made in the background, only an upstream of this
 //! dialect can serve.
 
+pub(super) mod compose;
 mod input;
 mod request;
 mod tools;
