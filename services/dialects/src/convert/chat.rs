@@ -1,5 +1,6 @@
 //! Chat in translation: what its requests say, how its answers are read and said (PROTOCOLS §3, §11).
 
+pub(super) mod compose;
 mod message;
 mod request;
 mod thought;

@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 
 /// The free text in arguments that [`free_text`] asked for; the arguments themselves where they are something else.
 pub(crate) fn free_input(arguments: &str) -> Cow<'_, str> {
@@ -5,5 +6,311 @@ pub(crate) fn free_input(arguments: &str) -> Cow<'_, str> {
     match inside {
         Some(text) => text.decode(arguments),
         None => Cow::Borrowed(arguments),
+=======
+//! What chat demands of a request that is written in it (PROTOCOLS §3.1, §11.3): a list of messages, results of tools right
+//! after their calls, contents as plain strings where they are nothing but text.
+
+use std::borrow::Cow;
+
+use crate::convert::Format;
+use crate::convert::node::{Node, one_line};
+use crate::convert::seal::Seal;
+
+/// The most stop sequences that are taken.
+pub(crate) const MAX_STOP: usize = 4;
+/// The longest `safety_identifier`, characters.
+const MAX_USER: usize = 64;
+
+/// A part of a content.
+#[derive(Debug)]
+pub(crate) enum Part<'a> {
+    /// Text.
+    Text(Cow<'a, str>),
+    /// Anything else.
+    Other(Node<'a>),
+}
+
+/// The model's message while it is put together.
+#[derive(Debug, Default)]
+struct Spoken<'a> {
+    reasoning: String,
+    text: String,
+    refusal: Option<Cow<'a, str>>,
+    calls: Vec<Node<'a>>,
+}
+
+/// The messages.
+#[derive(Debug, Default)]
+pub(crate) struct Messages<'a> {
+    list: Vec<Node<'a>>,
+    spoken: Option<Spoken<'a>>,
+    /// Media that tools gave: chat's tool messages hold text alone, so that these follow as the user's.
+    media: Vec<Part<'a>>,
+}
+
+impl<'a> Messages<'a> {
+    /// Instructions, from the platform or from who built the application.
+    pub(crate) fn instruct(&mut self, role: &'a str, text: Cow<'a, str>) {
+        self.turn();
+        if !text.is_empty() {
+            self.push(role, Node::Text(text));
+        }
+    }
+
+    /// The user speaks.
+    pub(crate) fn user(&mut self, parts: Vec<Part<'a>>) {
+        self.close();
+        let mut all = std::mem::take(&mut self.media);
+        all.extend(parts);
+        if !all.is_empty() {
+            self.push("user", content(all));
+        }
+    }
+
+    /// The model thought. Only what its maker did not seal can be told to another model: `false` where it is left out.
+    pub(crate) fn thought(&mut self, text: &str, seal: Option<Seal<'_>>) -> bool {
+        let open = seal.is_none_or(|seal| seal.maker == Format::Chat && !seal.redacted);
+        if open {
+            self.spoken().reasoning.push_str(text);
+        }
+        open
+    }
+
+    /// The model spoke.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.spoken().text.push_str(text);
+    }
+
+    /// The model declined.
+    pub(crate) fn refusal(&mut self, text: Cow<'a, str>) {
+        self.spoken().refusal = Some(text);
+    }
+
+    /// The model called a tool. Without arguments it has none: `{}`.
+    pub(crate) fn call(
+        &mut self,
+        id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        arguments: Cow<'a, str>,
+    ) {
+        let arguments = if arguments.trim().is_empty() {
+            Cow::Borrowed("{}")
+        } else {
+            arguments
+        };
+        let function =
+            Node::object([("name", Node::Text(name)), ("arguments", Node::Text(arguments))]);
+        self.spoken().calls.push(Node::object([
+            ("id", Node::Text(id)),
+            ("type", Node::text("function")),
+            ("function", function),
+        ]));
+    }
+
+    /// What a tool gave: text in its own message, media in the user's that follows.
+    pub(crate) fn output(&mut self, id: Cow<'a, str>, parts: Vec<Part<'a>>, error: bool) {
+        self.close();
+        let mut texts = Vec::new();
+        if error {
+            texts.push(Cow::Borrowed("[error]"));
+        }
+        for part in parts {
+            match part {
+                Part::Text(text) => texts.push(text),
+                media @ Part::Other(_) => self.media.push(media),
+            }
+        }
+        self.list.push(Node::object([
+            ("role", Node::text("tool")),
+            ("tool_call_id", Node::Text(id)),
+            ("content", Node::text(texts.join("\n"))),
+        ]));
+    }
+
+    /// The member `messages`.
+    pub(crate) fn finish(mut self) -> Node<'a> {
+        self.turn();
+        Node::Array(self.list)
+    }
+
+    fn spoken(&mut self) -> &mut Spoken<'a> {
+        if self.spoken.is_none() {
+            self.turn();
+        }
+        self.spoken.get_or_insert_default()
+    }
+
+    /// Ends what the model said, and says what is left of the tools'.
+    fn turn(&mut self) {
+        self.close();
+        let media = std::mem::take(&mut self.media);
+        if !media.is_empty() {
+            self.push("user", content(media));
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(spoken) = self.spoken.take() else {
+            return;
+        };
+        let mut message = Node::object([("role", Node::text("assistant"))]);
+        let text = match spoken.text {
+            text if text.is_empty() && !spoken.calls.is_empty() => Node::Null,
+            text => Node::text(text),
+        };
+        message.put("content", text);
+        if !spoken.reasoning.is_empty() {
+            message.put("reasoning_content", Node::text(spoken.reasoning));
+        }
+        message.put_some("refusal", spoken.refusal.map(Node::Text));
+        if !spoken.calls.is_empty() {
+            message.put("tool_calls", Node::Array(spoken.calls));
+        }
+        self.list.push(message);
+    }
+
+    fn push(&mut self, role: &'a str, content: Node<'a>) {
+        self.list
+            .push(Node::object([("role", Node::text(role)), ("content", content)]));
+    }
+}
+
+/// A content: one text is a string, as every server understands it.
+fn content(mut parts: Vec<Part<'_>>) -> Node<'_> {
+    if let [Part::Text(text)] = &mut parts[..] {
+        return Node::Text(std::mem::take(text));
+    }
+    let part = |part| match part {
+        Part::Text(text) => Node::object([("type", Node::text("text")), ("text", Node::Text(text))]),
+        Part::Other(node) => node,
+    };
+    Node::Array(parts.into_iter().map(part).collect())
+}
+
+/// An image, at an address or as a `data:` URL; how closely to look is JSON.
+pub(crate) fn image<'a>(url: Cow<'a, str>, detail: Option<&'a str>) -> Part<'a> {
+    let mut image = Node::object([("url", Node::Text(url))]);
+    image.put_some("detail", detail.map(Node::raw));
+    Part::Other(Node::object([
+        ("type", Node::text("image_url")),
+        ("image_url", image),
+    ]))
+}
+
+/// A file, given as a `data:` URL.
+pub(crate) fn file<'a>(data: Cow<'a, str>, name: Option<Cow<'a, str>>) -> Part<'a> {
+    let name = name.unwrap_or(Cow::Borrowed("file"));
+    let file = Node::object([("file_data", Node::Text(data)), ("filename", Node::Text(name))]);
+    Part::Other(Node::object([("type", Node::text("file")), ("file", file)]))
+}
+
+/// Sound: base64 and its form.
+pub(crate) fn sound<'a>(data: Cow<'a, str>, format: Cow<'a, str>) -> Part<'a> {
+    let audio = Node::object([("data", Node::Text(data)), ("format", Node::Text(format))]);
+    Part::Other(Node::object([
+        ("type", Node::text("input_audio")),
+        ("input_audio", audio),
+    ]))
+}
+
+/// A tool.
+pub(crate) fn function<'a>(
+    name: Cow<'a, str>,
+    description: Option<Node<'a>>,
+    parameters: Option<Node<'a>>,
+    strict: Option<bool>,
+) -> Node<'a> {
+    let mut function = Node::object([("name", Node::Text(name))]);
+    function.put_some("description", description);
+    function.put_some("parameters", parameters);
+    function.put_some("strict", strict.map(Node::Bool));
+    Node::object([("type", Node::text("function")), ("function", function)])
+}
+
+/// A tool of free text as one that takes it in `input`; `syntax` says what the text must be, where that is told.
+pub(crate) fn free_text<'a>(name: Cow<'a, str>, description: Option<Node<'a>>) -> Node<'a> {
+    let parameters = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}"#;
+    function(name, description, Some(Node::raw(parameters)), None)
+}
+
+/// The arguments of a tool of free text, as `free_text` declares it.
+pub(crate) fn free_arguments(input: &str) -> String {
+    Node::object([("input", Node::text(input))]).render()
+}
+
+/// A choice of one tool.
+pub(crate) fn this_tool(name: Cow<'_, str>) -> Node<'_> {
+    let function = Node::object([("name", Node::Text(name))]);
+    Node::object([("type", Node::text("function")), ("function", function)])
+}
+
+/// A choice among some of the tools.
+pub(crate) fn some_tools(names: Vec<Cow<'_, str>>, required: bool) -> Node<'_> {
+    let mode = if required { "required" } else { "auto" };
+    let tools = names.into_iter().map(this_tool).collect();
+    let allowed = Node::object([("mode", Node::text(mode)), ("tools", Node::Array(tools))]);
+    Node::object([
+        ("type", Node::text("allowed_tools")),
+        ("allowed_tools", allowed),
+    ])
+}
+
+/// `response_format` of a schema.
+pub(crate) fn schema_format<'a>(
+    name: Cow<'a, str>,
+    description: Option<Node<'a>>,
+    schema: Node<'a>,
+    strict: Option<bool>,
+) -> Node<'a> {
+    let mut inner = Node::object([("name", Node::Text(name))]);
+    inner.put_some("description", description);
+    inner.put("schema", schema);
+    inner.put_some("strict", strict.map(Node::Bool));
+    Node::object([
+        ("type", Node::text("json_schema")),
+        ("json_schema", inner),
+    ])
+}
+
+/// JSON that is carried over.
+pub(crate) fn as_it_is(text: &str) -> Node<'_> {
+    Node::raw(one_line(text))
+}
+
+/// The start of a body.
+pub(crate) fn body(model: &str, stream: bool) -> Node<'_> {
+    let mut body = Node::object([("model", Node::text(model))]);
+    if stream {
+        body.put("stream", Node::Bool(true));
+        let usage = Node::object([("include_usage", Node::Bool(true))]);
+        body.put("stream_options", usage);
+    }
+    body
+}
+
+/// A limit of tokens.
+pub(crate) fn number<'a>(tokens: u64) -> Node<'a> {
+    Node::Number(i64::try_from(tokens).unwrap_or(i64::MAX))
+}
+
+/// A `safety_identifier` of the allowed length; of a longer one its beginning and a digest.
+pub(crate) fn user(user: Cow<'_, str>) -> Cow<'_, str> {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    if user.chars().count() <= MAX_USER {
+        return user;
+    }
+    let mut hasher = DefaultHasher::new();
+    user.hash(&mut hasher);
+    let head: String = user.chars().take(MAX_USER - 17).collect();
+    Cow::Owned(format!("{head}_{:016x}", hasher.finish()))
+}
+
+/// A budget of thought as an effort (PROTOCOLS §11.3).
+pub(crate) const fn effort(budget: u64) -> &'static str {
+    match budget {
+        0..=1024 => "low",
+        1025..=8192 => "medium",
+        _ => "high",
+>>>>>>> e094090 (wip directions into chat)
     }
 }

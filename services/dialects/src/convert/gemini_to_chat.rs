@@ -1,0 +1,227 @@
+//! A Gemini caller served by a chat upstream.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use super::chat::compose::{self, MAX_STOP, Messages, Part};
+use super::fields::{Drops, Raw, Refusal};
+use super::gemini::request::{
+    Config, Content, Mode, Output, Piece, Request, Role, drop_rest, given,
+};
+use super::node::{Node, one_line};
+use super::part::{Head, Reader, Writer};
+use super::seal::Seal;
+use super::{Answering, Format, Opened, Target};
+
+/// Puts the request into chat's dialect.
+pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
+    let request = Request::read(body)?;
+    let mut drops = Drops::default();
+    let mut messages = Messages::default();
+    let mut system = Vec::new();
+    for piece in request.system {
+        let path = piece.path.clone();
+        match shown(piece)? {
+            Some(Part::Text(text)) => system.push(text),
+            Some(Part::Other(_)) => return Err(Refusal::invalid(path, "text in this place")),
+            None => {}
+        }
+    }
+    messages.instruct("system", Cow::Owned(system.join("\n\n")));
+    for turn in request.turns {
+        match turn.role {
+            Role::User => user(&mut messages, turn.pieces)?,
+            Role::Model => model(&mut messages, turn.pieces, &mut drops),
+        }
+    }
+    let mut body = compose::body(target.model, target.stream);
+    body.put("messages", messages.finish());
+    let names: Vec<_> = request.functions.iter().map(|one| one.name.clone()).collect();
+    let functions = request.functions.into_iter().map(|function| {
+        let description = function.description.map(Node::Text);
+        compose::function(function.name, description, function.parameters, None)
+    });
+    let functions: Vec<_> = functions.collect();
+    if !functions.is_empty() {
+        body.put("tools", Node::Array(functions));
+        body.put_some("tool_choice", choose(request.choice.mode, request.choice.allowed, &names));
+    }
+    configure(&mut body, request.config, &mut drops);
+    drop_rest(request.rest, &mut drops);
+    Ok(Opened {
+        body: body.render(),
+        dropped: drops,
+        answering: Box::new(Back),
+    })
+}
+
+fn choose<'a>(
+    mode: Mode,
+    allowed: Vec<Cow<'a, str>>,
+    names: &[Cow<'a, str>],
+) -> Option<Node<'a>> {
+    let required = match mode {
+        Mode::Auto | Mode::Validated => false,
+        Mode::Any => true,
+        Mode::None => return Some(Node::text("none")),
+    };
+    if allowed.is_empty() || names.iter().all(|name| allowed.contains(name)) {
+        return required.then(|| Node::text("required"));
+    }
+    match &allowed[..] {
+        [only] if required => Some(compose::this_tool(only.clone())),
+        _ => Some(compose::some_tools(allowed, required)),
+    }
+}
+
+fn configure<'a>(body: &mut Node<'a>, config: Config<'a>, drops: &mut Drops) {
+    let candidates = config.candidates.0;
+    if candidates > 1 {
+        body.put("n", compose::number(candidates));
+    }
+    for (name, number) in [
+        ("temperature", config.temperature),
+        ("top_p", config.top_p),
+        ("seed", config.seed),
+        ("presence_penalty", config.presence_penalty),
+        ("frequency_penalty", config.frequency_penalty),
+    ] {
+        body.put_some(name, number.map(|raw| Node::raw(raw.text)));
+    }
+    body.put_some("max_completion_tokens", config.max_output.map(compose::number));
+    if let Some(raw) = config.top_k {
+        drops.note(&raw.path);
+    }
+    let mut stop = config.stop;
+    if stop.len() > MAX_STOP {
+        stop.truncate(MAX_STOP);
+        drops.note(&config.stop_path);
+    }
+    if !stop.is_empty() {
+        body.put("stop", Node::Array(stop.into_iter().map(Node::Text).collect()));
+    }
+    match config.output {
+        Output::Text => {}
+        Output::Json => {
+            let object = Node::object([("type", Node::text("json_object"))]);
+            body.put("response_format", object);
+        }
+        Output::Schema(schema) => {
+            let format = compose::schema_format("answer".into(), None, schema, None);
+            body.put("response_format", format);
+        }
+    }
+    if config.logprobs.is_some() {
+        body.put("logprobs", Node::Bool(true));
+        let top = config.top_logprobs.map(|raw| Node::raw(raw.text));
+        body.put_some("top_logprobs", top);
+    }
+    if let Some(thinking) = &config.thinking {
+        let effort = thinking.effort().map(|effort| Cow::Owned(effort.to_ascii_lowercase()));
+        body.put_some("reasoning_effort", effort.map(Node::Text));
+    }
+}
+
+fn user<'a>(messages: &mut Messages<'a>, pieces: Vec<Piece<'a>>) -> Result<(), Box<Refusal>> {
+    let mut parts = Vec::new();
+    for piece in pieces {
+        let Content::Response {
+            id,
+            response,
+            media,
+            ..
+        } = piece.content
+        else {
+            parts.extend(shown(piece)?);
+            continue;
+        };
+        let given = given(response.as_ref());
+        let mut output = vec![Part::Text(given.text)];
+        for piece in media {
+            output.extend(shown(piece)?);
+        }
+        messages.output(id, output, given.error);
+    }
+    if !parts.is_empty() {
+        messages.user(parts);
+    }
+    Ok(())
+}
+
+fn model<'a>(messages: &mut Messages<'a>, pieces: Vec<Piece<'a>>, drops: &mut Drops) {
+    for piece in pieces {
+        let seal = piece.signature.as_deref();
+        let seal = seal.map(|text| Seal::read(Format::Gemini, text));
+        match piece.content {
+            Content::Text(text) if piece.thought => {
+                if !messages.thought(&text, seal) {
+                    drops.note(&piece.path);
+                }
+                continue;
+            }
+            Content::Text(text) if text.is_empty() => {}
+            Content::Text(text) => messages.text(&text),
+            Content::Call { id, name, args } => {
+                let args = args.map_or("{}", |raw| raw.text);
+                messages.call(id, name, one_line(args));
+            }
+            Content::Nothing => {}
+            _ => drops.note(&piece.path),
+        }
+        if seal.is_some() {
+            drops.note(&format!("{}.thoughtSignature", piece.path));
+        }
+    }
+}
+
+/// A piece as a part of a content.
+fn shown(piece: Piece<'_>) -> Result<Option<Part<'_>>, Box<Refusal>> {
+    Ok(match piece.content {
+        Content::Text(text) if text.is_empty() => None,
+        Content::Text(text) => Some(Part::Text(text)),
+        Content::Inline { mime, data, name } => {
+            let url = || Cow::Owned(format!("data:{mime};base64,{data}"));
+            match mime.split_once('/') {
+                Some(("image", _)) => Some(compose::image(url(), None)),
+                Some(("audio", "wav" | "x-wav" | "wave")) => {
+                    Some(compose::sound(data, "wav".into()))
+                }
+                Some(("audio", "mp3" | "mpeg")) => Some(compose::sound(data, "mp3".into())),
+                Some(("audio" | "video", _)) => {
+                    let why = "it takes sound as wav or mp3 alone, and no film";
+                    return Err(Refusal::unsupported(piece.path, why));
+                }
+                _ => Some(compose::file(url(), name)),
+            }
+        }
+        Content::File { mime, uri } => {
+            let image = mime.is_none_or(|mime| mime.starts_with("image/"));
+            let kept = uri.contains("generativelanguage.googleapis.com");
+            if !image || kept || !uri.starts_with("http") {
+                let why = "it takes images from addresses that anyone can read, and nothing else";
+                return Err(Refusal::unsupported(piece.path, why));
+            }
+            Some(compose::image(uri, None))
+        }
+        Content::Call { .. } | Content::Response { .. } => {
+            return Err(Refusal::invalid(piece.path, "text or media in this place"));
+        }
+        Content::Nothing => None,
+    })
+}
+
+/// The way back.
+#[derive(Debug)]
+struct Back;
+
+impl Answering for Back {
+    fn reader(&self) -> Box<dyn Reader> {
+        Box::new(super::gemini::reader::GeminiReader::default())
+    }
+
+    fn writer(&self, head: Head) -> Box<dyn Writer> {
+        Box::new(super::gemini::writer::GeminiWriter::new(&head))
+    }
+}

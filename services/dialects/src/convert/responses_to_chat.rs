@@ -1,0 +1,268 @@
+//! A Responses caller served by a chat upstream (PROTOCOLS §11.5).
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use super::chat::compose::{self, Messages, Part};
+use super::fields::{Drops, Raw, Refusal};
+use super::node::Node;
+use super::part::{Head, Reader, Writer};
+use super::responses::{Choice, Content, Item, Media, Request, Role, TextFormat, Tool};
+use super::{Answering, Opened, Target};
+
+/// Puts the request into chat's dialect.
+pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
+    let mut request = Request::read(body)?;
+    let mut drops = Drops::default();
+    let mut messages = Messages::default();
+    if let Some(text) = request.instructions.take() {
+        messages.instruct("developer", text);
+    }
+    for item in std::mem::take(&mut request.input) {
+        say(&mut messages, item, &mut drops)?;
+    }
+    let mut body = compose::body(target.model, target.stream);
+    body.put("messages", messages.finish());
+    let tools = std::mem::take(&mut request.tools).into_iter();
+    let tools: Vec<_> = tools.map(|tool| declare(tool, &mut drops)).collect();
+    for path in &request.hosted {
+        drops.note(path);
+    }
+    if !tools.is_empty() {
+        body.put("tools", Node::Array(tools));
+        let choice = request.choice.take().map(|choice| match choice {
+            Choice::None => Node::text("none"),
+            Choice::Auto => Node::text("auto"),
+            Choice::Required => Node::text("required"),
+            Choice::Tool { name, .. } => compose::this_tool(name),
+            Choice::Allowed { required, names } => compose::some_tools(names, required),
+        });
+        body.put_some("tool_choice", choice);
+        let parallel = request.parallel_tool_calls.map(Node::Bool);
+        body.put_some("parallel_tool_calls", parallel);
+    }
+    let limit = request.max_output_tokens.map(compose::number);
+    body.put_some("max_completion_tokens", limit);
+    match &request.format {
+        TextFormat::Text => {}
+        TextFormat::JsonObject => {
+            let object = Node::object([("type", Node::text("json_object"))]);
+            body.put("response_format", object);
+        }
+        TextFormat::JsonSchema {
+            name,
+            description,
+            schema,
+            strict,
+        } => {
+            let description = description.as_ref().map(|raw| Node::raw(raw.text));
+            let schema = compose::as_it_is(schema.text);
+            let format = compose::schema_format(name.clone(), description, schema, *strict);
+            body.put("response_format", format);
+        }
+    }
+    if request.logprobs {
+        body.put("logprobs", Node::Bool(true));
+        body.put_some("top_logprobs", request.top_logprobs.map(compose::number));
+    }
+    if let Some(reasoning) = request.reasoning.take() {
+        body.put_some("reasoning_effort", reasoning.effort.map(Node::Text));
+        reasoning.rest.drop_rest(&mut drops);
+    }
+    for (name, raw) in [
+        ("verbosity", request.verbosity.take()),
+        ("temperature", request.temperature.take()),
+        ("top_p", request.top_p.take()),
+        ("metadata", request.metadata.take()),
+        ("safety_identifier", request.safety_identifier.take()),
+        ("user", request.user.take()),
+        ("prompt_cache_key", request.prompt_cache_key.take()),
+        ("service_tier", request.service_tier.take()),
+    ] {
+        body.put_some(name, raw.map(|raw| compose::as_it_is(raw.text)));
+    }
+    let back = Back {
+        saying: request.saying(),
+    };
+    request.drop_rest(&mut drops);
+    Ok(Opened {
+        body: body.render(),
+        dropped: drops,
+        answering: Box::new(back),
+    })
+}
+
+fn say<'a>(
+    messages: &mut Messages<'a>,
+    item: Item<'a>,
+    drops: &mut Drops,
+) -> Result<(), Box<Refusal>> {
+    if let Item::Reasoning {
+        summary, content, ..
+    } = &item
+    {
+        let texts = if content.is_empty() { summary } else { content };
+        if !messages.thought(&texts.join("\n\n"), item.seal()) {
+            drops.note("input[].reasoning");
+        }
+        return Ok(());
+    }
+    match item {
+        Item::Message {
+            role,
+            content,
+            rest,
+        } => {
+            match role {
+                Role::Assistant => spoken(messages, content, drops),
+                Role::User => messages.user(shown(content, drops)?),
+                Role::System => messages.instruct("system", plain(content, drops)?),
+                Role::Developer => messages.instruct("developer", plain(content, drops)?),
+            }
+            let mut rest = rest;
+            // Which part of an answer it was, commentary or the last word, chat does not tell.
+            rest.take("phase");
+            rest.drop_rest(drops);
+        }
+        Item::Call {
+            id,
+            name,
+            arguments,
+            custom,
+            rest,
+            ..
+        } => {
+            let arguments = if custom {
+                Cow::Owned(compose::free_arguments(&arguments))
+            } else {
+                arguments
+            };
+            messages.call(id, name, arguments);
+            rest.drop_rest(drops);
+        }
+        Item::Output {
+            id, content, rest, ..
+        } => {
+            messages.output(id, shown(content, drops)?, false);
+            rest.drop_rest(drops);
+        }
+        Item::Reasoning { .. } => {}
+        Item::Other { name } => drops.note(&name),
+    }
+    Ok(())
+}
+
+fn spoken<'a>(messages: &mut Messages<'a>, content: Vec<Content<'a>>, drops: &mut Drops) {
+    for part in content {
+        match part {
+            Content::Text { text, rest } => {
+                messages.text(&text);
+                rest.drop_rest(drops);
+            }
+            Content::Refusal { text } => messages.refusal(text),
+            Content::Image { path, .. }
+            | Content::File { path, .. }
+            | Content::Audio { path, .. } => drops.note(&path),
+        }
+    }
+}
+
+/// Instructions: texts.
+fn plain<'a>(
+    content: Vec<Content<'a>>,
+    drops: &mut Drops,
+) -> Result<Cow<'a, str>, Box<Refusal>> {
+    let mut texts = Vec::new();
+    for part in content {
+        match part {
+            Content::Text { text, rest } => {
+                texts.push(text);
+                rest.drop_rest(drops);
+            }
+            Content::Refusal { text } => texts.push(text),
+            Content::Image { path, .. }
+            | Content::File { path, .. }
+            | Content::Audio { path, .. } => {
+                return Err(Refusal::invalid(path, "text in this place"));
+            }
+        }
+    }
+    Ok(match &mut texts[..] {
+        [only] => std::mem::take(only),
+        _ => Cow::Owned(texts.join("\n\n")),
+    })
+}
+
+fn shown<'a>(
+    content: Vec<Content<'a>>,
+    drops: &mut Drops,
+) -> Result<Vec<Part<'a>>, Box<Refusal>> {
+    let mut parts = Vec::with_capacity(content.len());
+    for part in content {
+        let (part, rest) = match part {
+            Content::Text { text, rest } => (Part::Text(text), Some(rest)),
+            Content::Refusal { text } => (Part::Text(text), None),
+            Content::Image {
+                source: Media::Url(url),
+                detail,
+                rest,
+                ..
+            } => (compose::image(url, detail.map(|raw| raw.text)), Some(rest)),
+            Content::File {
+                source: Media::Url(data),
+                name,
+                rest,
+                ..
+            } if data.starts_with("data:") => (compose::file(data, name), Some(rest)),
+            Content::File {
+                source: Media::Base64(data),
+                name,
+                rest,
+                ..
+            } => (compose::file(data, name), Some(rest)),
+            Content::Image { path, .. } | Content::File { path, .. } => {
+                let why = "it is kept elsewhere; send its content";
+                return Err(Refusal::unsupported(path, why));
+            }
+            Content::Audio { data, format, .. } => (compose::sound(data, format), None),
+        };
+        if let Some(rest) = rest {
+            rest.drop_rest(drops);
+        }
+        parts.push(part);
+    }
+    Ok(parts)
+}
+
+fn declare<'a>(tool: Tool<'a>, drops: &mut Drops) -> Node<'a> {
+    let description = tool.description.map(|raw| compose::as_it_is(raw.text));
+    let declared = if tool.custom {
+        if let Some(format) = tool.format.filter(|format| format.text.contains("grammar")) {
+            drops.note(&format.path);
+        }
+        compose::free_text(tool.name, description)
+    } else {
+        let parameters = tool.parameters.map(|raw| compose::as_it_is(raw.text));
+        compose::function(tool.name, description, parameters, tool.strict)
+    };
+    tool.rest.drop_rest(drops);
+    declared
+}
+
+/// The way back.
+#[derive(Debug)]
+struct Back {
+    saying: super::responses::Saying,
+}
+
+impl Answering for Back {
+    fn reader(&self) -> Box<dyn Reader> {
+        Box::new(super::gemini::reader::GeminiReader::default())
+    }
+
+    fn writer(&self, head: Head) -> Box<dyn Writer> {
+        Box::new(super::gemini::writer::GeminiWriter::new(&head))
+    }
+}
