@@ -11,6 +11,7 @@
 
 mod answer;
 mod anthropic;
+mod anthropic_to_chat;
 mod anthropic_to_gemini;
 mod anthropic_to_responses;
 mod chat;
@@ -18,10 +19,12 @@ mod chat_to_gemini;
 mod chat_to_responses;
 mod fields;
 mod gemini;
+mod gemini_to_chat;
 mod gemini_to_responses;
 mod node;
 mod part;
 mod responses;
+mod responses_to_chat;
 mod responses_to_gemini;
 mod seal;
 
@@ -113,11 +116,14 @@ type Open = fn(&Raw<'_>, &Target<'_>) -> Result<Opened, Box<Refusal>>;
 /// How one dialect becomes another; `None` where they are the same.
 const fn direction(caller: Format, upstream: Format) -> Option<Open> {
     match (caller, upstream) {
+        (Format::Anthropic, Format::Chat) => Some(anthropic_to_chat::open),
         (Format::Anthropic, Format::Gemini) => Some(anthropic_to_gemini::open),
         (Format::Anthropic, Format::Responses) => Some(anthropic_to_responses::open),
         (Format::Chat, Format::Gemini) => Some(chat_to_gemini::open),
         (Format::Chat, Format::Responses) => Some(chat_to_responses::open),
+        (Format::Gemini, Format::Chat) => Some(gemini_to_chat::open),
         (Format::Gemini, Format::Responses) => Some(gemini_to_responses::open),
+        (Format::Responses, Format::Chat) => Some(responses_to_chat::open),
         (Format::Responses, Format::Gemini) => Some(responses_to_gemini::open),
         _ => None,
     }

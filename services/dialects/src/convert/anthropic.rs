@@ -2,8 +2,6 @@
 //! and how its answers are read and said (PROTOCOLS §7).
 
 pub(crate) mod block;
-pub(crate) mod id;
-pub(crate) mod input;
 pub(crate) mod reader;
 pub(crate) mod request;
 pub(crate) mod writer;

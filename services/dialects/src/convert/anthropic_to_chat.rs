@@ -54,7 +54,10 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     }
     let limit = request.max_tokens.map(compose::number);
     body.put_some("max_completion_tokens", limit);
-    for (name, number) in [("temperature", request.temperature), ("top_p", request.top_p)] {
+    for (name, number) in [
+        ("temperature", request.temperature),
+        ("top_p", request.top_p),
+    ] {
         body.put_some(name, number.map(|raw| Node::raw(raw.text)));
     }
     let mut stop = request.stop;
@@ -63,7 +66,10 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         drops.note("stop_sequences");
     }
     if !stop.is_empty() {
-        body.put("stop", Node::Array(stop.into_iter().map(Node::Text).collect()));
+        body.put(
+            "stop",
+            Node::Array(stop.into_iter().map(Node::Text).collect()),
+        );
     }
     if let Some(schema) = &request.schema {
         let schema = compose::as_it_is(schema.text);
@@ -79,7 +85,9 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         ("cache_control", request.cache.is_some()),
         (
             "service_tier",
-            request.service_tier.is_some_and(|tier| tier.text != "\"auto\""),
+            request
+                .service_tier
+                .is_some_and(|tier| tier.text != "\"auto\""),
         ),
     ] {
         if left_out {
@@ -95,7 +103,10 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
 }
 
 /// A budget as an effort; an effort beside says how much where no budget does.
-fn effort<'a>(thinking: Option<&Thinking<'a>>, effort: Option<Cow<'a, str>>) -> Option<Cow<'a, str>> {
+fn effort<'a>(
+    thinking: Option<&Thinking<'a>>,
+    effort: Option<Cow<'a, str>>,
+) -> Option<Cow<'a, str>> {
     match thinking.map(|thinking| thinking.mode) {
         None => effort,
         // Models that do not think know no effort, so that none is said.
@@ -316,7 +327,10 @@ impl<'a> Saying<'a> {
 }
 
 fn unknown(path: String, kind: &str) -> Box<Refusal> {
-    Refusal::unsupported(path, &format!("only Anthropic knows what a `{kind}` block is"))
+    Refusal::unsupported(
+        path,
+        &format!("only Anthropic knows what a `{kind}` block is"),
+    )
 }
 
 /// The way back.
@@ -325,10 +339,10 @@ struct Back;
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::gemini::reader::GeminiReader::default())
+        Box::new(super::chat::reader::ChatReader::default())
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {
-        Box::new(super::gemini::writer::GeminiWriter::new(&head))
+        Box::new(super::anthropic::writer::AnthropicWriter::new(&head))
     }
 }

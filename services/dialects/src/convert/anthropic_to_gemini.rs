@@ -295,4 +295,14 @@ fn shown<'a>(source: Source<'a>, path: &str) -> Result<Node<'a>, Box<Refusal>> {
 
 /// What its answers need on their way back.
 #[derive(Debug)]
-pub(super) struct Back;
+struct Back;
+
+impl Answering for Back {
+    fn reader(&self) -> Box<dyn Reader> {
+        Box::new(GeminiReader::default())
+    }
+
+    fn writer(&self, head: Head) -> Box<dyn Writer> {
+        Box::new(super::anthropic::writer::AnthropicWriter::new(&head))
+    }
+}

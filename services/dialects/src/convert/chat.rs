@@ -2,9 +2,11 @@
 
 pub(super) mod compose;
 mod message;
+pub(super) mod reader;
 mod request;
 mod thought;
 mod tools;
+pub(super) mod writer;
 
 pub(crate) use self::message::{Call, Content, FileSource, Message, Thought};
 pub(crate) use self::request::{AnswerShape, OutputFormat, Request};

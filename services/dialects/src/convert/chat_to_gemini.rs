@@ -278,9 +278,17 @@ enum Shown<'a> {
 
 /// What its answers need on their way back.
 #[derive(Debug)]
-pub(super) struct Back {
-    /// The shape that the caller asked for.
-    pub(super) asked: AnswerShape,
-    /// Names of tools of free text.
-    pub(super) custom: Vec<String>,
+struct Back {
+    asked: AnswerShape,
+    custom: Vec<String>,
+}
+
+impl Answering for Back {
+    fn reader(&self) -> Box<dyn Reader> {
+        Box::new(GeminiReader::new(&self.custom))
+    }
+
+    fn writer(&self, head: Head) -> Box<dyn Writer> {
+        Box::new(super::chat::writer::ChatWriter::new(self.asked, head))
+    }
 }

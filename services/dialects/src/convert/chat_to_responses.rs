@@ -296,10 +296,10 @@ struct Back {
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::gemini::reader::GeminiReader::default())
+        Box::new(super::responses::reader::ResponsesReader::default())
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {
-        Box::new(super::gemini::writer::GeminiWriter::new(&head))
+        Box::new(super::chat::writer::ChatWriter::new(self.asked, head))
     }
 }

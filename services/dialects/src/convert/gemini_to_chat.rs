@@ -38,7 +38,11 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     }
     let mut body = compose::body(target.model, target.stream);
     body.put("messages", messages.finish());
-    let names: Vec<_> = request.functions.iter().map(|one| one.name.clone()).collect();
+    let names: Vec<_> = request
+        .functions
+        .iter()
+        .map(|one| one.name.clone())
+        .collect();
     let functions = request.functions.into_iter().map(|function| {
         let description = function.description.map(Node::Text);
         compose::function(function.name, description, function.parameters, None)
@@ -46,7 +50,10 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     let functions: Vec<_> = functions.collect();
     if !functions.is_empty() {
         body.put("tools", Node::Array(functions));
-        body.put_some("tool_choice", choose(request.choice.mode, request.choice.allowed, &names));
+        body.put_some(
+            "tool_choice",
+            choose(request.choice.mode, request.choice.allowed, &names),
+        );
     }
     configure(&mut body, request.config, &mut drops);
     drop_rest(request.rest, &mut drops);
@@ -57,11 +64,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     })
 }
 
-fn choose<'a>(
-    mode: Mode,
-    allowed: Vec<Cow<'a, str>>,
-    names: &[Cow<'a, str>],
-) -> Option<Node<'a>> {
+fn choose<'a>(mode: Mode, allowed: Vec<Cow<'a, str>>, names: &[Cow<'a, str>]) -> Option<Node<'a>> {
     let required = match mode {
         Mode::Auto | Mode::Validated => false,
         Mode::Any => true,
@@ -90,7 +93,10 @@ fn configure<'a>(body: &mut Node<'a>, config: Config<'a>, drops: &mut Drops) {
     ] {
         body.put_some(name, number.map(|raw| Node::raw(raw.text)));
     }
-    body.put_some("max_completion_tokens", config.max_output.map(compose::number));
+    body.put_some(
+        "max_completion_tokens",
+        config.max_output.map(compose::number),
+    );
     if let Some(raw) = config.top_k {
         drops.note(&raw.path);
     }
@@ -100,7 +106,10 @@ fn configure<'a>(body: &mut Node<'a>, config: Config<'a>, drops: &mut Drops) {
         drops.note(&config.stop_path);
     }
     if !stop.is_empty() {
-        body.put("stop", Node::Array(stop.into_iter().map(Node::Text).collect()));
+        body.put(
+            "stop",
+            Node::Array(stop.into_iter().map(Node::Text).collect()),
+        );
     }
     match config.output {
         Output::Text => {}
@@ -119,7 +128,9 @@ fn configure<'a>(body: &mut Node<'a>, config: Config<'a>, drops: &mut Drops) {
         body.put_some("top_logprobs", top);
     }
     if let Some(thinking) = &config.thinking {
-        let effort = thinking.effort().map(|effort| Cow::Owned(effort.to_ascii_lowercase()));
+        let effort = thinking
+            .effort()
+            .map(|effort| Cow::Owned(effort.to_ascii_lowercase()));
         body.put_some("reasoning_effort", effort.map(Node::Text));
     }
 }
@@ -218,7 +229,7 @@ struct Back;
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::gemini::reader::GeminiReader::default())
+        Box::new(super::chat::reader::ChatReader::default())
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {

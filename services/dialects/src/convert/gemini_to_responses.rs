@@ -253,7 +253,7 @@ struct Back;
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::gemini::reader::GeminiReader::default())
+        Box::new(super::responses::reader::ResponsesReader::default())
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {

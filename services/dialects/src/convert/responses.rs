@@ -5,9 +5,12 @@
 
 pub(super) mod compose;
 mod input;
+pub(super) mod reader;
 mod request;
 mod tools;
+pub(super) mod writer;
 
 pub(crate) use self::input::{Content, Item, Media, Role};
 pub(crate) use self::request::{Reasoning, Request, TextFormat};
-pub(crate) use self::tools::{Choice, Named, Tool};
+pub(crate) use self::tools::{Choice, Named, Names, Tool};
+pub(crate) use self::writer::Saying;

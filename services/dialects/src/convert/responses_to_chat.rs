@@ -170,10 +170,7 @@ fn spoken<'a>(messages: &mut Messages<'a>, content: Vec<Content<'a>>, drops: &mu
 }
 
 /// Instructions: texts.
-fn plain<'a>(
-    content: Vec<Content<'a>>,
-    drops: &mut Drops,
-) -> Result<Cow<'a, str>, Box<Refusal>> {
+fn plain<'a>(content: Vec<Content<'a>>, drops: &mut Drops) -> Result<Cow<'a, str>, Box<Refusal>> {
     let mut texts = Vec::new();
     for part in content {
         match part {
@@ -195,10 +192,7 @@ fn plain<'a>(
     })
 }
 
-fn shown<'a>(
-    content: Vec<Content<'a>>,
-    drops: &mut Drops,
-) -> Result<Vec<Part<'a>>, Box<Refusal>> {
+fn shown<'a>(content: Vec<Content<'a>>, drops: &mut Drops) -> Result<Vec<Part<'a>>, Box<Refusal>> {
     let mut parts = Vec::with_capacity(content.len());
     for part in content {
         let (part, rest) = match part {
@@ -259,10 +253,13 @@ struct Back {
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::gemini::reader::GeminiReader::default())
+        Box::new(super::chat::reader::ChatReader::new(&self.saying.custom()))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {
-        Box::new(super::gemini::writer::GeminiWriter::new(&head))
+        Box::new(super::responses::writer::ResponsesWriter::new(
+            self.saying.clone(),
+            head,
+        ))
     }
 }

@@ -71,6 +71,10 @@ pub(super) fn request(
     {
         drops.note(&left.path);
     }
+    let back = Back {
+        saying: request.saying(),
+        custom,
+    };
     request.drop_rest(&mut drops);
     Ok((body.render(), drops, Back { custom }))
 }
@@ -272,7 +276,20 @@ enum Shown<'a> {
 
 /// What its answers need on their way back.
 #[derive(Debug)]
-pub(super) struct Back {
-    /// Names of tools of free text.
-    pub(super) custom: Vec<String>,
+struct Back {
+    saying: super::responses::Saying,
+    custom: Vec<String>,
+}
+
+impl Answering for Back {
+    fn reader(&self) -> Box<dyn Reader> {
+        Box::new(GeminiReader::new(&self.custom))
+    }
+
+    fn writer(&self, head: Head) -> Box<dyn Writer> {
+        Box::new(super::responses::writer::ResponsesWriter::new(
+            self.saying.clone(),
+            head,
+        ))
+    }
 }

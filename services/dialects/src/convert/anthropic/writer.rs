@@ -1,304 +1,421 @@
-//! An answer as a Messages stream or a message (PROTOCOLS §7.2, §11.3).
+//! Says an answer in Anthropic's dialect: as events, or as one message (PROTOCOLS §7.2).
 //!
-//! Blocks never overlap: what comes while a call is open waits for its end. Arguments go out as they come; in the whole form,
-//! and in history, what is no JSON object becomes `{"INVALID_JSON": "…"}`, as Anthropic's documentation of fine-grained tool
-//! streaming advises, so that it is not lost.
+//! Blocks do not overlap and their indexes have no gaps: what comes of a later call while an earlier one is open waits until that is
+//! closed. Only the first choice can be said. Arguments that are no JSON object cannot stand in a whole message: they go into
+//! the member `_raw` of one, so that nothing of them is lost.
 
-mod sink;
+#[cfg(test)]
+mod tests;
 
-use std::collections::VecDeque;
+use std::fmt::Write as _;
 
 use bytes::BytesMut;
 
-use self::sink::{Block, Sink};
-use super::id;
 use crate::convert::Format;
-use crate::convert::node::quote_into;
+use crate::convert::node::{one_line, quote_into};
 use crate::convert::part::{Finish, Head, Part, Reason, Writer};
 use crate::convert::seal::Seal;
+use crate::dialect::Form;
+use crate::json::{Cursor, Kind};
+use crate::sse::write_event;
 use crate::usage::Usage;
 
-/// Says one answer.
+/// Writes one answer.
 #[derive(Debug)]
-pub(crate) struct MessageWriter {
+pub(crate) struct AnthropicWriter {
+    whole: bool,
     seed: String,
-    /// The upstream's dialect: reasoning without a seal is marked as its.
-    maker: Format,
-    sink: Sink,
-    open: Option<Open>,
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: usize,
-    calls: u32,
+    model: String,
+    begun: bool,
+    /// Index of the block that is open, or of the next one.
+    index: usize,
+    open: Open,
+    calls: Vec<Call>,
+    /// Blocks of a whole message.
+    blocks: Vec<String>,
+    /// The text of the open block of a whole message.
+    text: String,
+    /// Reasoning was said that nobody has sealed yet.
+    unsealed: bool,
+    finish: Option<(&'static str, String, String)>,
     refused: bool,
-    stop: Option<Stop>,
-    usage: Usage,
+    usage: Option<Usage>,
+    data: String,
 }
 
 /// The block that is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Open {
+    None,
     Text,
     Thinking,
-    Call { key: u32, custom: bool },
-}
-
-/// A block that waits until a call has ended.
-#[derive(Debug)]
-enum Waiting {
-    Text(String),
-    Thinking(String),
-    Sealed { redacted: bool, value: String },
-    Citation(String),
-    Call(WaitingCall),
+    /// A call, by its place.
+    Call(usize),
 }
 
 #[derive(Debug)]
-struct WaitingCall {
+struct Call {
     key: u32,
     id: String,
     name: String,
-    custom: bool,
     seal: Option<String>,
+    custom: bool,
+    /// What was not said yet, or all of it in a whole message.
     arguments: String,
     ended: bool,
+    said: bool,
 }
 
-/// How it ended.
-#[derive(Debug)]
-struct Stop {
-    reason: &'static str,
-    /// A call that is whole turns it into `tool_use`.
-    yields: bool,
-    sequence: Option<String>,
-    native: Option<String>,
-}
-
-impl Stop {
-    fn new(finish: Finish<'_>) -> Self {
-        let mut sequence = None;
-        let (reason, yields, lossy) = match finish.reason {
-            Reason::Stop | Reason::ToolCalls => ("end_turn", true, false),
-            Reason::StopSequence(said) => {
-                sequence = Some(said.to_owned());
-                ("stop_sequence", true, false)
-            }
-            Reason::Length => ("max_tokens", false, false),
-            Reason::ContextFull => ("model_context_window_exceeded", false, false),
-            Reason::Filtered => ("refusal", false, true),
-            Reason::Refused => ("refusal", false, false),
-            Reason::Paused => ("pause_turn", true, false),
-            Reason::Other => ("end_turn", true, true),
-        };
-        let native = (lossy && !finish.raw.is_empty()).then(|| finish.raw.to_owned());
+impl AnthropicWriter {
+    /// Nothing was said yet.
+    pub(crate) fn new(head: &Head) -> Self {
         Self {
-            reason,
-            yields,
-            sequence,
-            native,
-        }
-    }
-}
-
-impl MessageWriter {
-    /// A writer for answers of upstreams of dialect `maker`.
-    pub(crate) fn new(head: Head, maker: Format) -> Self {
-        Self {
+            whole: head.form == Form::Whole,
             seed: head.seed.clone(),
-            maker,
-            sink: Sink::new(&head),
-            open: None,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            calls: 0,
+            model: head.model.clone(),
+            begun: false,
+            index: 0,
+            open: Open::None,
+            calls: Vec::new(),
+            blocks: Vec::new(),
+            text: String::new(),
+            unsealed: false,
+            finish: None,
             refused: false,
-            stop: None,
-            usage: Usage::default(),
+            usage: None,
+            data: String::new(),
         }
     }
 
-    fn close(&mut self, out: &mut BytesMut) {
-        match self.open.take() {
-            Some(Open::Thinking) => {
-                let none = Seal {
-                    maker: self.maker,
-                    redacted: false,
-                    value: "",
-                };
-                self.sink.signature(&none.said_in(Format::Anthropic), out);
-            }
-            Some(Open::Call { custom: true, .. }) => self.sink.arguments("\"}", out),
-            Some(Open::Text | Open::Call { .. }) => {}
-            None => return,
+    /// The members of a message up to its content.
+    fn head(&self) -> String {
+        let mut out = String::from(r#"{"id":"#);
+        quote_into(&mut out, &format!("msg_{}", self.seed));
+        out.push_str(r#","type":"message","role":"assistant","model":"#);
+        quote_into(&mut out, &self.model);
+        out
+    }
+
+    fn begin(&mut self, out: &mut BytesMut) {
+        if std::mem::replace(&mut self.begun, true) || self.whole {
+            return;
         }
-        self.sink.stop(out);
+        let data = format!(
+            r#"{{"type":"message_start","message":{},"content":[],"stop_reason":null,"stop_sequence":null,"usage":{{"input_tokens":0,"output_tokens":0}}}}}}"#,
+            self.head()
+        );
+        write_event(out, Some(b"message_start"), &data);
+    }
+
+    /// Says a block's beginning, whole or as an event.
+    fn start(&mut self, block: &str, out: &mut BytesMut) {
+        if !self.whole {
+            let index = self.index;
+            let data = format!(
+                r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#
+            );
+            write_event(out, Some(b"content_block_start"), &data);
+        }
+    }
+
+    fn delta(&mut self, kind: &str, member: &str, text: &str, out: &mut BytesMut) {
+        let index = self.index;
+        self.data.clear();
+        // writing to a string cannot fail
+        let _ = write!(
+            self.data,
+            r#"{{"type":"content_block_delta","index":{index},"delta":{{"type":"{kind}","{member}":"#
+        );
+        quote_into(&mut self.data, text);
+        self.data.push_str("}}");
+        write_event(out, Some(b"content_block_delta"), &self.data);
+    }
+
+    fn stop(&mut self, out: &mut BytesMut) {
+        if !self.whole {
+            let data = format!(r#"{{"type":"content_block_stop","index":{}}}"#, self.index);
+            write_event(out, Some(b"content_block_stop"), &data);
+        }
+        self.index += 1;
+        self.open = Open::None;
+    }
+
+    /// Closes the block that is open; of calls all that began before the next block.
+    fn close(&mut self, out: &mut BytesMut) {
+        match self.open {
+            Open::None => {}
+            Open::Text => {
+                if self.whole {
+                    let mut block = String::from(r#"{"type":"text","text":"#);
+                    quote_into(&mut block, &std::mem::take(&mut self.text));
+                    block.push('}');
+                    self.blocks.push(block);
+                }
+                self.stop(out);
+            }
+            Open::Thinking => self.seal(None, out),
+            Open::Call(_) => self.stop(out),
+        }
+    }
+
+    /// Ends the thinking that is open, under its maker's seal: the chat upstream's, which seals nothing, where none came.
+    fn seal(&mut self, seal: Option<Seal<'_>>, out: &mut BytesMut) {
+        let none = Seal {
+            maker: Format::Chat,
+            redacted: false,
+            value: "",
+        };
+        let signature = seal.unwrap_or(none).said_in(Format::Anthropic);
+        if self.whole {
+            let mut block = String::from(r#"{"type":"thinking","thinking":"#);
+            quote_into(&mut block, &std::mem::take(&mut self.text));
+            block.push_str(r#","signature":"#);
+            quote_into(&mut block, &signature);
+            block.push('}');
+            self.blocks.push(block);
+        } else {
+            self.delta("signature_delta", "signature", &signature, out);
+        }
+        self.unsealed = false;
+        self.stop(out);
+    }
+
+    /// Opens a block of text or thinking, if none of the kind is open.
+    fn open(&mut self, kind: Open, out: &mut BytesMut) {
+        if self.open == kind {
+            return;
+        }
+        // What waits belongs before it.
+        self.say_calls(true, out);
+        self.close(out);
+        self.open = kind;
+        let block = match kind {
+            Open::Thinking => r#"{"type":"thinking","thinking":"","signature":""}"#,
+            _ => r#"{"type":"text","text":""}"#,
+        };
+        self.start(block, out);
     }
 
     fn text(&mut self, text: &str, out: &mut BytesMut) {
-        if self.open != Some(Open::Text) {
-            self.close(out);
-            self.sink.start(&Block::Text, out);
-            self.open = Some(Open::Text);
-        }
-        self.sink.text(text, out);
-    }
-
-    fn thinking(&mut self, text: &str, out: &mut BytesMut) {
-        if self.open != Some(Open::Thinking) {
-            self.close(out);
-            self.sink.start(&Block::Thinking, out);
-            self.open = Some(Open::Thinking);
-        }
-        self.sink.thinking(text, out);
-    }
-
-    fn sealed(&mut self, redacted: bool, value: &str, out: &mut BytesMut) {
-        if redacted {
-            self.close(out);
-            self.sink.start(&Block::Redacted(value), out);
-            self.sink.stop(out);
-            return;
-        }
-        if self.open != Some(Open::Thinking) {
-            self.close(out);
-            self.sink.start(&Block::Thinking, out);
-        }
-        self.open = None;
-        self.sink.signature(value, out);
-        self.sink.stop(out);
-    }
-
-    fn call(&mut self, call: &WaitingCall, out: &mut BytesMut) {
-        self.close(out);
-        if let Some(seal) = &call.seal {
-            self.sealed(false, seal, out);
-        }
-        let block = Block::Tool {
-            id: &call.id,
-            name: &call.name,
-        };
-        self.sink.start(&block, out);
-        self.open = Some(Open::Call {
-            key: call.key,
-            custom: call.custom,
-        });
-        if call.custom {
-            // a tool of free text has one member, a string
-            self.sink.arguments("{\"input\":\"", out);
-        }
-        self.arguments(call.custom, &call.arguments, out);
-        if call.ended {
-            self.close(out);
-        }
-    }
-
-    fn arguments(&mut self, custom: bool, piece: &str, out: &mut BytesMut) {
-        if piece.is_empty() {
-            return;
-        }
-        if custom {
-            let mut quoted = String::new();
-            quote_into(&mut quoted, piece);
-            let inside = quoted.get(1..quoted.len() - 1).unwrap_or("");
-            self.sink.arguments(inside, out);
+        self.open(Open::Text, out);
+        if self.whole {
+            self.text.push_str(text);
         } else {
-            self.sink.arguments(piece, out);
+            self.delta("text_delta", "text", text, out);
         }
     }
 
-    /// Says what waited, up to the next call that goes on.
-    fn resume(&mut self, all: bool, out: &mut BytesMut) {
-        while all || !matches!(self.open, Some(Open::Call { .. })) {
-            let Some(waiting) = self.waiting.pop_front() else {
-                self.waiting_bytes = 0;
+    fn reasoning(&mut self, text: &str, out: &mut BytesMut) {
+        self.open(Open::Thinking, out);
+        self.unsealed = true;
+        if self.whole {
+            self.text.push_str(text);
+        } else {
+            self.delta("thinking_delta", "thinking", text, out);
+        }
+    }
+
+    fn sealed(&mut self, seal: Seal<'_>, out: &mut BytesMut) {
+        if self.open == Open::Thinking && self.unsealed && !seal.redacted {
+            self.seal(Some(seal), out);
+            return;
+        }
+        self.say_calls(true, out);
+        self.close(out);
+        let said = seal.said_in(Format::Anthropic);
+        if seal.redacted {
+            let mut block = String::from(r#"{"type":"redacted_thinking","data":"#);
+            quote_into(&mut block, &said);
+            block.push('}');
+            self.start(&block, out);
+            if self.whole {
+                self.blocks.push(block);
+            }
+            self.stop(out);
+        } else {
+            self.empty_thinking(&said, out);
+        }
+    }
+
+    /// A seal that belongs to what follows: a block of thinking without a text.
+    fn empty_thinking(&mut self, signature: &str, out: &mut BytesMut) {
+        self.open = Open::Thinking;
+        self.start(r#"{"type":"thinking","thinking":"","signature":""}"#, out);
+        if self.whole {
+            let mut block = String::from(r#"{"type":"thinking","thinking":"","signature":"#);
+            quote_into(&mut block, signature);
+            block.push('}');
+            self.blocks.push(block);
+        } else {
+            self.delta("signature_delta", "signature", signature, out);
+        }
+        self.stop(out);
+    }
+
+    /// Says what can be said of the calls, in the order in which they began: of one after another, the next when the one before
+    /// is complete. `all`: nothing more comes of those that began.
+    fn say_calls(&mut self, all: bool, out: &mut BytesMut) {
+        for place in 0..self.calls.len() {
+            let Some(call) = self.calls.get(place) else {
                 return;
             };
-            match waiting {
-                Waiting::Text(text) => self.text(&text, out),
-                Waiting::Thinking(text) => self.thinking(&text, out),
-                Waiting::Sealed { redacted, value } => self.sealed(redacted, &value, out),
-                Waiting::Citation(citation) => self.citation(&citation, out),
-                Waiting::Call(call) => self.call(&call, out),
+            if call.said {
+                continue;
             }
-        }
-    }
-
-    fn citation(&mut self, citation: &str, out: &mut BytesMut) {
-        if self.open == Some(Open::Text) {
-            self.sink.citation(citation, out);
-        }
-    }
-
-    /// Whether a call is open, so that all else waits.
-    const fn busy(&self) -> bool {
-        matches!(self.open, Some(Open::Call { .. }))
-    }
-
-    fn say(&mut self, waiting: Waiting, bytes: usize, out: &mut BytesMut) {
-        self.waiting_bytes += bytes;
-        match (self.waiting.back_mut(), waiting) {
-            (Some(Waiting::Text(text)), Waiting::Text(more))
-            | (Some(Waiting::Thinking(text)), Waiting::Thinking(more)) => text.push_str(&more),
-            (_, waiting) => self.waiting.push_back(waiting),
-        }
-        self.resume(false, out);
-    }
-
-    fn piece(&mut self, of: u32, piece: &str, out: &mut BytesMut) {
-        match self.open {
-            Some(Open::Call { key, custom }) if key == of => self.arguments(custom, piece, out),
-            _ => {
-                if let Some(call) = self.waiting_call(of) {
-                    call.arguments.push_str(piece);
-                    self.waiting_bytes += piece.len();
+            let done = call.ended || all;
+            if self.whole {
+                if done {
+                    self.whole_call(place, out);
+                    continue;
                 }
+                return;
             }
-        }
-    }
-
-    fn waiting_call(&mut self, of: u32) -> Option<&mut WaitingCall> {
-        self.waiting.iter_mut().find_map(|waiting| match waiting {
-            Waiting::Call(call) if call.key == of => Some(call),
-            _ => None,
-        })
-    }
-
-    fn call_end(&mut self, of: u32, out: &mut BytesMut) {
-        match self.open {
-            Some(Open::Call { key, .. }) if key == of => {
+            if self.open != Open::Call(place) {
                 self.close(out);
-                self.resume(false, out);
+                self.start_call(place, out);
             }
-            _ => {
-                if let Some(call) = self.waiting_call(of) {
-                    call.ended = true;
-                }
+            let piece = self
+                .calls
+                .get_mut(place)
+                .map(|call| match call.custom && !done {
+                    // It is free text, which stands in an object here.
+                    true => String::new(),
+                    false => std::mem::take(&mut call.arguments),
+                });
+            let custom = self.calls.get(place).is_some_and(|call| call.custom);
+            let mut piece = piece.unwrap_or_default();
+            if custom && done {
+                piece = crate::convert::chat::compose::free_arguments(&piece);
             }
+            if !piece.is_empty() {
+                self.delta("input_json_delta", "partial_json", &piece, out);
+            }
+            if !done {
+                return;
+            }
+            if let Some(call) = self.calls.get_mut(place) {
+                call.said = true;
+            }
+            self.stop(out);
+        }
+    }
+
+    fn start_call(&mut self, place: usize, out: &mut BytesMut) {
+        let Some(call) = self.calls.get_mut(place) else {
+            return;
+        };
+        if let Some(signature) = call.seal.take() {
+            self.empty_thinking(&signature, out);
+        }
+        let Some(call) = self.calls.get(place) else {
+            return;
+        };
+        let block = call.block("{}");
+        self.open = Open::Call(place);
+        self.start(&block, out);
+    }
+
+    fn whole_call(&mut self, place: usize, out: &mut BytesMut) {
+        self.close(out);
+        let signature = self.calls.get_mut(place).and_then(|call| call.seal.take());
+        if let Some(signature) = signature {
+            self.empty_thinking(&signature, out);
+        }
+        if let Some(call) = self.calls.get_mut(place) {
+            call.said = true;
+            let block = call.block(&call.input());
+            self.blocks.push(block);
+            self.index += 1;
+        }
+    }
+
+    /// `stop_reason` and `stop_sequence`, as members.
+    fn ending(&self, out: &mut String) {
+        let (word, sequence, raw) = match &self.finish {
+            Some((word, sequence, raw)) => (*word, sequence.as_str(), raw.as_str()),
+            None => ("end_turn", "", ""),
+        };
+        let word = match word {
+            "end_turn" if self.refused => "refusal",
+            "end_turn" | "stop_sequence" if !self.calls.is_empty() => "tool_use",
+            word => word,
+        };
+        let _ = write!(out, r#""stop_reason":"{word}","stop_sequence":"#);
+        if word == "stop_sequence" && !sequence.is_empty() {
+            quote_into(out, sequence);
+        } else {
+            out.push_str("null");
+        }
+        if !raw.is_empty() {
+            out.push_str(r#","native_stop_reason":"#);
+            quote_into(out, raw);
         }
     }
 }
 
-impl Writer for MessageWriter {
+impl Call {
+    fn block(&self, input: &str) -> String {
+        let mut block = String::from(r#"{"type":"tool_use","id":"#);
+        quote_into(&mut block, &self.id);
+        block.push_str(r#","name":"#);
+        quote_into(&mut block, &self.name);
+        let _ = write!(block, r#","input":{input}}}"#);
+        block
+    }
+
+    /// Its arguments as an object.
+    fn input(&self) -> String {
+        if self.custom {
+            return crate::convert::chat::compose::free_arguments(&self.arguments);
+        }
+        let text = self.arguments.trim();
+        if text.is_empty() {
+            return "{}".to_owned();
+        }
+        let mut cursor = Cursor::new(text);
+        let valid =
+            cursor.skip().is_ok_and(|value| value.kind == Kind::Object) && cursor.end().is_ok();
+        if valid {
+            return one_line(text).into_owned();
+        }
+        let mut raw = String::from(r#"{"_raw":"#);
+        quote_into(&mut raw, text);
+        raw.push('}');
+        raw
+    }
+}
+
+/// An id of the alphabet that this dialect knows.
+fn call_id(id: &str, seed: &str, number: usize) -> String {
+    if id.is_empty() {
+        return format!("toolu_{seed}_{number}");
+    }
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if id.chars().all(known) {
+        return id.to_owned();
+    }
+    let kept: String = id.chars().map(|c| if known(c) { c } else { '_' }).collect();
+    format!("{kept}_{number}")
+}
+
+impl Writer for AnthropicWriter {
     fn part(&mut self, choice: u32, part: Part<'_>, out: &mut BytesMut) {
-        // one answer is all that a caller of this dialect can ask for
-        if choice != 0 {
+        if choice > 0 {
             return;
         }
-        self.sink.begin(out);
+        if let Part::Usage(usage) = part {
+            self.usage = Some(usage);
+            return;
+        }
+        self.begin(out);
         match part {
-            Part::Begin { .. } | Part::Logprobs(_) => {}
-            Part::Text(text) if !self.busy() => self.text(text, out),
-            Part::Text(text) => self.say(Waiting::Text(text.to_owned()), text.len(), out),
+            Part::Text(text) => self.text(text, out),
             Part::Refusal(text) => {
                 self.refused = true;
-                self.say(Waiting::Text(text.to_owned()), text.len(), out);
+                self.text(text, out);
             }
-            Part::Reasoning(text) if !self.busy() => self.thinking(text, out),
-            Part::Reasoning(text) => self.say(Waiting::Thinking(text.to_owned()), text.len(), out),
-            Part::Sealed(seal) => {
-                let value = seal.said_in(Format::Anthropic).into_owned();
-                let (bytes, redacted) = (value.len(), seal.redacted);
-                self.say(Waiting::Sealed { redacted, value }, bytes, out);
-            }
+            Part::Reasoning(text) => self.reasoning(text, out),
+            Part::Sealed(seal) => self.sealed(seal, out),
             Part::Call {
                 key,
                 id,
@@ -306,86 +423,113 @@ impl Writer for MessageWriter {
                 custom,
                 seal,
             } => {
-                self.calls += 1;
-                let id = if id.is_empty() {
-                    id::valid(&format!("toolu_{}_{key}", self.seed)).into_owned()
-                } else {
-                    id::valid(id).into_owned()
-                };
-                let call = WaitingCall {
+                if self.calls.iter().any(|call| call.key == key) {
+                    return;
+                }
+                let id = call_id(id, &self.seed, self.calls.len());
+                self.calls.push(Call {
                     key,
                     id,
                     name: name.to_owned(),
-                    custom,
                     seal: seal.map(|seal| seal.said_in(Format::Anthropic).into_owned()),
+                    custom,
                     arguments: String::new(),
                     ended: false,
-                };
-                self.say(Waiting::Call(call), name.len(), out);
+                    said: false,
+                });
+                self.say_calls(false, out);
             }
-            Part::Arguments { key, piece } => self.piece(key, piece, out),
-            Part::CallEnd { key } => self.call_end(key, out),
-            Part::Citation { url, title, .. } if !url.is_empty() => {
-                let citation = web_citation(url, title);
-                let bytes = citation.len();
-                self.say(Waiting::Citation(citation), bytes, out);
+            Part::Arguments { key, piece } => {
+                let call = self.calls.iter_mut().find(|call| call.key == key);
+                if let Some(call) = call.filter(|call| !call.said) {
+                    call.arguments.push_str(piece);
+                    self.say_calls(false, out);
+                }
             }
-            // This dialect's citations need an address.
-            Part::Citation { .. } => {}
-            Part::Media { mime, data } => {
-                // An answer here has no block for it, but text may show it.
-                let text = format!("![](data:{mime};base64,{data})");
-                let bytes = text.len();
-                self.say(Waiting::Text(text), bytes, out);
+            Part::CallEnd { key } => {
+                if let Some(call) = self.calls.iter_mut().find(|call| call.key == key) {
+                    call.ended = true;
+                }
+                self.say_calls(false, out);
             }
-            Part::Finish(finish) => self.stop = Some(Stop::new(finish)),
-            Part::Usage(usage) => self.usage = usage,
+            Part::Finish(finish) => self.finish = Some(word(finish)),
+            // This dialect cites places of its own documents, and says nothing of the rest.
+            Part::Begin { .. }
+            | Part::Citation { .. }
+            | Part::Logprobs(_)
+            | Part::Media { .. }
+            | Part::Usage(_) => {}
         }
     }
 
     fn end(&mut self, out: &mut BytesMut) {
-        self.sink.begin(out);
-        self.resume(true, out);
+        self.begin(out);
+        self.say_calls(true, out);
         self.close(out);
-        let stop = self.stop.take().unwrap_or_else(|| {
-            Stop::new(Finish {
-                reason: Reason::Stop,
-                raw: "",
-            })
-        });
-        let reason = match stop.reason {
-            _ if stop.yields && self.calls > 0 => "tool_use",
-            "end_turn" if self.refused => "refusal",
-            reason => reason,
-        };
-        let mut ending = format!("\"stop_reason\":\"{reason}\",\"stop_sequence\":");
-        match stop.sequence.filter(|_| reason == "stop_sequence") {
-            Some(sequence) => quote_into(&mut ending, &sequence),
-            None => ending.push_str("null"),
+        let usage = self.usage.map_or_else(
+            || r#"{"input_tokens":0,"output_tokens":0}"#.to_owned(),
+            |usage| counts(&usage),
+        );
+        let mut ending = String::new();
+        self.ending(&mut ending);
+        if self.whole {
+            let mut body = self.head();
+            let blocks = self.blocks.join(",");
+            let _ = write!(body, r#","content":[{blocks}],{ending},"usage":{usage}}}"#);
+            out.extend_from_slice(body.as_bytes());
+            return;
         }
-        if let Some(native) = stop.native {
-            ending.push_str(",\"native_stop_reason\":");
-            quote_into(&mut ending, &native);
-        }
-        self.sink.end(&ending, &self.usage, out);
+        let data = format!(r#"{{"type":"message_delta","delta":{{{ending}}},"usage":{usage}}}"#);
+        write_event(out, Some(b"message_delta"), &data);
+        write_event(out, Some(b"message_stop"), r#"{"type":"message_stop"}"#);
     }
 
     fn kept(&self) -> usize {
-        self.sink.kept() + self.waiting_bytes
+        let calls = self.calls.iter().map(|call| call.arguments.len() + 64);
+        let blocks = self.blocks.iter().map(String::len);
+        self.text.len() + calls.sum::<usize>() + blocks.sum::<usize>()
     }
 }
 
-fn web_citation(url: &str, title: &str) -> String {
-    let mut citation = String::from(
-        r#"{"type":"web_search_result_location","cited_text":"","encrypted_index":"","url":"#,
-    );
-    quote_into(&mut citation, url);
-    citation.push_str(",\"title\":");
-    if title.is_empty() {
-        citation.push_str("null");
-    } else {
-        quote_into(&mut citation, title);
+/// The word for a reason, the stop sequence, and the upstream's own word where ours says less.
+fn word(finish: Finish<'_>) -> (&'static str, String, String) {
+    let (word, sequence) = match finish.reason {
+        Reason::Stop | Reason::Other => ("end_turn", ""),
+        Reason::StopSequence(sequence) => ("stop_sequence", sequence),
+        Reason::Length => ("max_tokens", ""),
+        Reason::ContextFull => ("model_context_window_exceeded", ""),
+        Reason::ToolCalls => ("tool_use", ""),
+        Reason::Filtered | Reason::Refused => ("refusal", ""),
+        Reason::Paused => ("pause_turn", ""),
+    };
+    let raw = match finish.reason {
+        Reason::Other | Reason::Filtered => finish.raw,
+        _ => "",
+    };
+    (word, sequence.to_owned(), raw.to_owned())
+}
+
+/// `usage`: input without what came from caches or went into them.
+fn counts(usage: &Usage) -> String {
+    let mut out = String::from("{");
+    let written = [usage.cache_write_5m, usage.cache_write_1h];
+    let written = written.into_iter().flatten().reduce(u64::saturating_add);
+    let _ = write!(out, r#""input_tokens":{}"#, usage.input.unwrap_or(0));
+    for (name, count) in [
+        ("cache_read_input_tokens", usage.cached_input),
+        ("cache_creation_input_tokens", written),
+    ] {
+        if let Some(count) = count {
+            let _ = write!(out, r#","{name}":{count}"#);
+        }
     }
-    citation.push('}');
-    citation
+    let _ = write!(out, r#","output_tokens":{}"#, usage.output.unwrap_or(0));
+    if let Some(count) = usage.reasoning {
+        let _ = write!(
+            out,
+            r#","output_tokens_details":{{"thinking_tokens":{count}}}"#
+        );
+    }
+    out.push('}');
+    out
 }

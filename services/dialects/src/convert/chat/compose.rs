@@ -1,12 +1,3 @@
-<<<<<<< HEAD
-
-/// The free text in arguments that [`free_text`] asked for; the arguments themselves where they are something else.
-pub(crate) fn free_input(arguments: &str) -> Cow<'_, str> {
-    let inside = crate::json::member(arguments, "input").and_then(|value| value.text());
-    match inside {
-        Some(text) => text.decode(arguments),
-        None => Cow::Borrowed(arguments),
-=======
 //! What chat demands of a request that is written in it (PROTOCOLS §3.1, §11.3): a list of messages, results of tools right
 //! after their calls, contents as plain strings where they are nothing but text.
 
@@ -87,19 +78,16 @@ impl<'a> Messages<'a> {
     }
 
     /// The model called a tool. Without arguments it has none: `{}`.
-    pub(crate) fn call(
-        &mut self,
-        id: Cow<'a, str>,
-        name: Cow<'a, str>,
-        arguments: Cow<'a, str>,
-    ) {
+    pub(crate) fn call(&mut self, id: Cow<'a, str>, name: Cow<'a, str>, arguments: Cow<'a, str>) {
         let arguments = if arguments.trim().is_empty() {
             Cow::Borrowed("{}")
         } else {
             arguments
         };
-        let function =
-            Node::object([("name", Node::Text(name)), ("arguments", Node::Text(arguments))]);
+        let function = Node::object([
+            ("name", Node::Text(name)),
+            ("arguments", Node::Text(arguments)),
+        ]);
         self.spoken().calls.push(Node::object([
             ("id", Node::Text(id)),
             ("type", Node::text("function")),
@@ -170,8 +158,10 @@ impl<'a> Messages<'a> {
     }
 
     fn push(&mut self, role: &'a str, content: Node<'a>) {
-        self.list
-            .push(Node::object([("role", Node::text(role)), ("content", content)]));
+        self.list.push(Node::object([
+            ("role", Node::text(role)),
+            ("content", content),
+        ]));
     }
 }
 
@@ -181,7 +171,9 @@ fn content(mut parts: Vec<Part<'_>>) -> Node<'_> {
         return Node::Text(std::mem::take(text));
     }
     let part = |part| match part {
-        Part::Text(text) => Node::object([("type", Node::text("text")), ("text", Node::Text(text))]),
+        Part::Text(text) => {
+            Node::object([("type", Node::text("text")), ("text", Node::Text(text))])
+        }
         Part::Other(node) => node,
     };
     Node::Array(parts.into_iter().map(part).collect())
@@ -200,7 +192,10 @@ pub(crate) fn image<'a>(url: Cow<'a, str>, detail: Option<&'a str>) -> Part<'a> 
 /// A file, given as a `data:` URL.
 pub(crate) fn file<'a>(data: Cow<'a, str>, name: Option<Cow<'a, str>>) -> Part<'a> {
     let name = name.unwrap_or(Cow::Borrowed("file"));
-    let file = Node::object([("file_data", Node::Text(data)), ("filename", Node::Text(name))]);
+    let file = Node::object([
+        ("file_data", Node::Text(data)),
+        ("filename", Node::Text(name)),
+    ]);
     Part::Other(Node::object([("type", Node::text("file")), ("file", file)]))
 }
 
@@ -266,10 +261,7 @@ pub(crate) fn schema_format<'a>(
     inner.put_some("description", description);
     inner.put("schema", schema);
     inner.put_some("strict", strict.map(Node::Bool));
-    Node::object([
-        ("type", Node::text("json_schema")),
-        ("json_schema", inner),
-    ])
+    Node::object([("type", Node::text("json_schema")), ("json_schema", inner)])
 }
 
 /// JSON that is carried over.
@@ -311,6 +303,14 @@ pub(crate) const fn effort(budget: u64) -> &'static str {
         0..=1024 => "low",
         1025..=8192 => "medium",
         _ => "high",
->>>>>>> e094090 (wip directions into chat)
+    }
+}
+
+/// The free text in arguments that [`free_text`] asked for; the arguments themselves where they are something else.
+pub(crate) fn free_input(arguments: &str) -> Cow<'_, str> {
+    let inside = crate::json::member(arguments, "input").and_then(|value| value.text());
+    match inside {
+        Some(text) => text.decode(arguments),
+        None => Cow::Borrowed(arguments),
     }
 }

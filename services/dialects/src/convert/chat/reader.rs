@@ -224,7 +224,9 @@ impl ChatReader {
         }
         if let Some(probs) = choice.logprobs.and_then(|probs| probs.content) {
             let inside = probs.get().trim();
-            let inside = inside.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            let inside = inside
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'));
             if let Some(items) = inside.map(str::trim).filter(|items| !items.is_empty()) {
                 put(index, Part::Logprobs(items));
             }

@@ -113,7 +113,10 @@ impl ChatWriter {
         quote_into(&mut constant, &format!("chatcmpl-{}", self.head.seed));
         let created = created.unwrap_or(self.head.created);
         // writing to a string cannot fail
-        let _ = write!(constant, r#","object":"{object}","created":{created},"model":"#);
+        let _ = write!(
+            constant,
+            r#","object":"{object}","created":{created},"model":"#
+        );
         quote_into(&mut constant, &self.head.model);
         constant.push_str(r#","choices":["#);
         self.constant = constant;
@@ -164,7 +167,8 @@ impl ChatWriter {
         if std::mem::replace(&mut choice.begun, true) || whole {
             return;
         }
-        self.delta.push_str(r#""role":"assistant","content":"","refusal":null"#);
+        self.delta
+            .push_str(r#""role":"assistant","content":"","refusal":null"#);
         self.say(index, None, out);
     }
 
@@ -310,7 +314,10 @@ impl ChatWriter {
                 body.push_str(r#","logprobs":null"#);
             } else {
                 let items = one_line(&choice.logprobs);
-                let _ = write!(body, r#","logprobs":{{"content":[{items}],"refusal":null}}"#);
+                let _ = write!(
+                    body,
+                    r#","logprobs":{{"content":[{items}],"refusal":null}}"#
+                );
             }
             choice.ending(self.asked.functions, &mut body);
             body.push('}');
@@ -610,9 +617,8 @@ fn citation(url: &str, title: &str, span: Option<(u64, u64)>) -> String {
 fn counts(usage: &Usage) -> String {
     let (input, output) = (usage.total_input().unwrap_or(0), usage.output.unwrap_or(0));
     let total = input.saturating_add(output);
-    let mut out = format!(
-        r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{total}"#
-    );
+    let mut out =
+        format!(r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{total}"#);
     let written = [usage.cache_write_5m, usage.cache_write_1h];
     let written = written.into_iter().flatten().reduce(u64::saturating_add);
     for (name, counts) in [
@@ -633,8 +639,12 @@ fn counts(usage: &Usage) -> String {
             ],
         ),
     ] {
-        let told = counts.into_iter().filter_map(|(name, count)| Some((name, count?)));
-        let told: Vec<String> = told.map(|(name, count)| format!(r#""{name}":{count}"#)).collect();
+        let told = counts
+            .into_iter()
+            .filter_map(|(name, count)| Some((name, count?)));
+        let told: Vec<String> = told
+            .map(|(name, count)| format!(r#""{name}":{count}"#))
+            .collect();
         if !told.is_empty() {
             let _ = write!(out, r#","{name}":{{{}}}"#, told.join(","));
         }

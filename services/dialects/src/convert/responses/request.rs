@@ -187,6 +187,11 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// What its answer takes over from it.
+    pub(crate) fn saying(&self) -> super::Saying {
+        super::Saying::new(&self.echo, self.names.clone())
+    }
+
     /// Notes what has no counterpart in any other dialect: tools that the provider would run, and all that is not known.
     /// The members that a direction has nothing for are its own to note.
     pub(crate) fn drop_rest(self, drops: &mut Drops) {

@@ -1,0 +1,681 @@
+//! Says an answer as the Responses API does: as events, or as one response (PROTOCOLS §5.2, §5.3).
+//!
+//! Every item is opened, grows and is closed; a message is closed before a call begins, while calls may grow side by side, told
+//! apart by their `output_index`. The last event repeats every item. Nothing of it is kept anywhere: `store` is false.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+
+use bytes::BytesMut;
+
+use super::Names;
+use crate::carry::Progress;
+use crate::convert::Format;
+use crate::convert::node::{one_line, quote_into};
+use crate::convert::part::{Head, Part, Reason, Writer};
+use crate::convert::seal::Seal;
+use crate::dialect::Form;
+use crate::sse::write_event;
+use crate::usage::Usage;
+
+/// What an answer takes over from its request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Saying {
+    /// Members of the response, each with a comma before it.
+    echo: String,
+    names: Names,
+}
+
+/// Members that a response has whatever was asked, and what they say by default.
+const DEFAULTS: [(&str, &str); 10] = [
+    ("instructions", "null"),
+    ("max_output_tokens", "null"),
+    ("metadata", "{}"),
+    ("parallel_tool_calls", "true"),
+    ("reasoning", r#"{"effort":null,"summary":null}"#),
+    ("temperature", "null"),
+    ("text", r#"{"format":{"type":"text"}}"#),
+    ("tool_choice", r#""auto""#),
+    ("tools", "[]"),
+    ("top_p", "null"),
+];
+
+impl Saying {
+    /// Of a request with these members to be repeated and these names of tools.
+    pub(super) fn new(echo: &[(&'static str, &str)], names: Names) -> Self {
+        let mut out = String::new();
+        for (name, json) in echo {
+            // writing to a string cannot fail
+            let _ = write!(out, r#","{name}":{}"#, one_line(json));
+        }
+        for (name, json) in DEFAULTS {
+            if !echo.iter().any(|(echoed, _)| *echoed == name) {
+                let _ = write!(out, r#","{name}":{json}"#);
+            }
+        }
+        Self { echo: out, names }
+    }
+
+    /// Names, as an upstream knows them, of tools of free text.
+    pub(crate) fn custom(&self) -> Vec<String> {
+        let custom = self.names.all().iter().filter(|named| named.custom);
+        custom.map(|named| named.flat.clone()).collect()
+    }
+}
+
+/// Writes one answer.
+#[derive(Debug)]
+pub(crate) struct ResponsesWriter {
+    saying: Saying,
+    whole: bool,
+    seed: String,
+    model: String,
+    created: i64,
+    begun: bool,
+    sequence: u64,
+    /// The items, complete ones as JSON, by `output_index`.
+    items: Vec<String>,
+    open: Open,
+    calls: Vec<Call>,
+    finish: Option<(Reason<'static>, String)>,
+    usage: Option<Usage>,
+}
+
+/// The item that is open beside calls.
+#[derive(Debug)]
+enum Open {
+    None,
+    Reasoning {
+        index: usize,
+        text: String,
+    },
+    Message {
+        index: usize,
+        /// Complete parts.
+        parts: Vec<String>,
+        /// The part that is open.
+        part: Option<Piece>,
+    },
+}
+
+#[derive(Debug, Default)]
+struct Piece {
+    refusal: bool,
+    text: String,
+    annotations: Vec<String>,
+    logprobs: String,
+}
+
+#[derive(Debug)]
+struct Call {
+    key: u32,
+    index: usize,
+    id: String,
+    name: String,
+    namespace: Option<String>,
+    custom: bool,
+    arguments: String,
+    ended: bool,
+}
+
+impl ResponsesWriter {
+    /// Nothing was said yet.
+    pub(crate) fn new(saying: Saying, head: Head) -> Self {
+        Self {
+            saying,
+            whole: head.form == Form::Whole,
+            seed: head.seed,
+            model: head.model,
+            created: head.created,
+            begun: false,
+            sequence: 0,
+            items: Vec::new(),
+            open: Open::None,
+            calls: Vec::new(),
+            finish: None,
+            usage: None,
+        }
+    }
+
+    /// Writes an event; `members` are JSON with a comma before each.
+    fn event(&mut self, kind: &str, members: &str, out: &mut BytesMut) {
+        if self.whole {
+            return;
+        }
+        let number = self.sequence;
+        self.sequence += 1;
+        let data = format!(r#"{{"type":"{kind}","sequence_number":{number}{members}}}"#);
+        write_event(out, Some(kind.as_bytes()), &data);
+    }
+
+    /// The response as it stands.
+    fn response(&self, status: &str, details: &str, output: &str, usage: &str) -> String {
+        let mut out = String::from(r#"{"id":"#);
+        quote_into(&mut out, &format!("resp_{}", self.seed));
+        let created = self.created;
+        let _ = write!(
+            out,
+            r#","object":"response","created_at":{created},"status":"{status}","background":false,"error":null,"incomplete_details":{details},"model":"#
+        );
+        quote_into(&mut out, &self.model);
+        let echo = &self.saying.echo;
+        let _ = write!(
+            out,
+            r#","output":[{output}],"previous_response_id":null,"store":false,"usage":{usage}{echo}}}"#
+        );
+        out
+    }
+
+    fn begin(&mut self, created: Option<i64>, out: &mut BytesMut) {
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
+        self.created = created.unwrap_or(self.created);
+        if self.whole {
+            return;
+        }
+        let response = self.response("in_progress", "null", "", "null");
+        let members = format!(r#","response":{response}"#);
+        self.event("response.created", &members, out);
+        self.event("response.in_progress", &members, out);
+    }
+
+    /// An item begins at the next place.
+    fn added(&mut self, item: &str, out: &mut BytesMut) -> usize {
+        let index = self.items.len();
+        self.items.push(String::new());
+        let members = format!(r#","output_index":{index},"item":{item}"#);
+        self.event("response.output_item.added", &members, out);
+        index
+    }
+
+    /// An item is complete.
+    fn done(&mut self, index: usize, item: String, out: &mut BytesMut) {
+        let members = format!(r#","output_index":{index},"item":{item}"#);
+        self.event("response.output_item.done", &members, out);
+        if let Some(place) = self.items.get_mut(index) {
+            *place = item;
+        }
+    }
+
+    fn id(&self, kind: &str, index: usize) -> String {
+        format!("{kind}_{}_{index}", self.seed)
+    }
+
+    fn reasoning(&mut self, piece: &str, out: &mut BytesMut) {
+        if !matches!(self.open, Open::Reasoning { .. }) {
+            self.close(None, out);
+            let id = self.id("rs", self.items.len());
+            let item = format!(r#"{{"id":"{id}","type":"reasoning","summary":[]}}"#);
+            let index = self.added(&item, out);
+            let members = format!(
+                r#","item_id":"{id}","output_index":{index},"summary_index":0,"part":{{"type":"summary_text","text":""}}"#
+            );
+            self.event("response.reasoning_summary_part.added", &members, out);
+            self.open = Open::Reasoning {
+                index,
+                text: String::new(),
+            };
+        }
+        let Open::Reasoning { index, text } = &mut self.open else {
+            return;
+        };
+        text.push_str(piece);
+        let index = *index;
+        let id = self.id("rs", index);
+        let mut members =
+            format!(r#","item_id":"{id}","output_index":{index},"summary_index":0,"delta":"#);
+        quote_into(&mut members, piece);
+        self.event("response.reasoning_summary_text.delta", &members, out);
+    }
+
+    /// Ends the reasoning that is open, under its seal; a seal alone is an item of its own.
+    fn sealed(&mut self, seal: Seal<'_>, out: &mut BytesMut) {
+        let said = seal.said_in(Format::Responses);
+        if matches!(self.open, Open::Reasoning { .. }) && !seal.redacted {
+            self.close(Some(&said), out);
+            return;
+        }
+        self.close(None, out);
+        let id = self.id("rs", self.items.len());
+        let item = format!(r#"{{"id":"{id}","type":"reasoning","summary":[]}}"#);
+        let index = self.added(&item, out);
+        let mut item =
+            format!(r#"{{"id":"{id}","type":"reasoning","summary":[],"encrypted_content":"#);
+        quote_into(&mut item, &said);
+        item.push('}');
+        self.done(index, item, out);
+    }
+
+    /// A part of a message is open, of this kind.
+    fn part_open(&mut self, refusal: bool, out: &mut BytesMut) {
+        if let Open::Message {
+            part: Some(open), ..
+        } = &self.open
+            && open.refusal == refusal
+        {
+            return;
+        }
+        if matches!(self.open, Open::Message { .. }) {
+            self.part_done(out);
+        } else {
+            self.close(None, out);
+            let id = self.id("msg", self.items.len());
+            let item = format!(
+                r#"{{"id":"{id}","type":"message","status":"in_progress","role":"assistant","content":[]}}"#
+            );
+            let index = self.added(&item, out);
+            self.open = Open::Message {
+                index,
+                parts: Vec::new(),
+                part: None,
+            };
+        }
+        let empty = Piece {
+            refusal,
+            ..Piece::default()
+        };
+        let json = empty.json();
+        if let Open::Message { part, .. } = &mut self.open {
+            *part = Some(empty);
+        }
+        let place = self.place();
+        self.event(
+            "response.content_part.added",
+            &format!(r#"{place},"part":{json}"#),
+            out,
+        );
+    }
+
+    /// Where the open part stands, as members.
+    fn place(&self) -> String {
+        match &self.open {
+            Open::Message { index, parts, .. } => {
+                let (id, part) = (self.id("msg", *index), parts.len());
+                format!(r#","item_id":"{id}","output_index":{index},"content_index":{part}"#)
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn text(&mut self, refusal: bool, piece: &str, out: &mut BytesMut) {
+        self.part_open(refusal, out);
+        if let Open::Message {
+            part: Some(part), ..
+        } = &mut self.open
+        {
+            part.text.push_str(piece);
+        }
+        if self.whole {
+            return;
+        }
+        let mut members = self.place();
+        members.push_str(r#","delta":"#);
+        quote_into(&mut members, piece);
+        if refusal {
+            self.event("response.refusal.delta", &members, out);
+        } else {
+            members.push_str(r#","logprobs":[]"#);
+            self.event("response.output_text.delta", &members, out);
+        }
+    }
+
+    fn part_done(&mut self, out: &mut BytesMut) {
+        let place = self.place();
+        let Open::Message { part, .. } = &mut self.open else {
+            return;
+        };
+        let Some(part) = part.take() else {
+            return;
+        };
+        let json = part.json();
+        let mut members = place.clone();
+        if part.refusal {
+            members.push_str(r#","refusal":"#);
+            quote_into(&mut members, &part.text);
+            self.event("response.refusal.done", &members, out);
+        } else {
+            members.push_str(r#","text":"#);
+            quote_into(&mut members, &part.text);
+            let _ = write!(members, r#","logprobs":[{}]"#, part.logprobs);
+            self.event("response.output_text.done", &members, out);
+        }
+        self.event(
+            "response.content_part.done",
+            &format!(r#"{place},"part":{json}"#),
+            out,
+        );
+        if let Open::Message { parts, .. } = &mut self.open {
+            parts.push(json);
+        }
+    }
+
+    /// Closes what is open beside calls.
+    fn close(&mut self, seal: Option<&str>, out: &mut BytesMut) {
+        self.part_done(out);
+        match std::mem::replace(&mut self.open, Open::None) {
+            Open::None => {}
+            Open::Message { index, parts, .. } => {
+                let (id, content) = (self.id("msg", index), parts.join(","));
+                let item = format!(
+                    r#"{{"id":"{id}","type":"message","status":"completed","role":"assistant","content":[{content}]}}"#
+                );
+                self.done(index, item, out);
+            }
+            Open::Reasoning { index, text } => {
+                let id = self.id("rs", index);
+                let mut quoted = String::new();
+                quote_into(&mut quoted, &text);
+                let place =
+                    format!(r#","item_id":"{id}","output_index":{index},"summary_index":0"#);
+                let members = format!(r#"{place},"text":{quoted}"#);
+                self.event("response.reasoning_summary_text.done", &members, out);
+                let part = format!(r#"{{"type":"summary_text","text":{quoted}}}"#);
+                let members = format!(r#"{place},"part":{part}"#);
+                self.event("response.reasoning_summary_part.done", &members, out);
+                let mut item = format!(r#"{{"id":"{id}","type":"reasoning","summary":[{part}]"#);
+                if let Some(seal) = seal {
+                    item.push_str(r#","encrypted_content":"#);
+                    quote_into(&mut item, seal);
+                }
+                item.push('}');
+                self.done(index, item, out);
+            }
+        }
+    }
+
+    fn call(&mut self, key: u32, id: &str, name: &str, custom: bool, out: &mut BytesMut) {
+        self.close(None, out);
+        let named = self.saying.names.find(name);
+        let number = self.calls.len();
+        let mut call = Call {
+            key,
+            index: self.items.len(),
+            id: match id {
+                "" => format!("call_{}_{number}", self.seed),
+                id => id.to_owned(),
+            },
+            name: named.map_or_else(|| name.to_owned(), |named| named.name.clone()),
+            namespace: named.and_then(|named| named.namespace.clone()),
+            custom,
+            arguments: String::new(),
+            ended: false,
+        };
+        let item = call.json(&self.call_item(&call), "in_progress");
+        call.index = self.added(&item, out);
+        self.calls.push(call);
+    }
+
+    fn call_item(&self, call: &Call) -> String {
+        self.id(if call.custom { "ctc" } else { "fc" }, call.index)
+    }
+
+    fn arguments(&mut self, key: u32, piece: &str, out: &mut BytesMut) {
+        let call = self.calls.iter_mut().find(|call| call.key == key);
+        let Some(call) = call.filter(|call| !call.ended && !piece.is_empty()) else {
+            return;
+        };
+        call.arguments.push_str(piece);
+        if self.whole {
+            return;
+        }
+        let (index, custom) = (call.index, call.custom);
+        let id = self.id(if custom { "ctc" } else { "fc" }, index);
+        let mut members = format!(r#","item_id":"{id}","output_index":{index},"delta":"#);
+        quote_into(&mut members, piece);
+        let kind = match custom {
+            true => "response.custom_tool_call_input.delta",
+            false => "response.function_call_arguments.delta",
+        };
+        self.event(kind, &members, out);
+    }
+
+    fn call_end(&mut self, key: u32, out: &mut BytesMut) {
+        let argued = self
+            .calls
+            .iter()
+            .find(|call| call.key == key && !call.ended);
+        let Some(call) = argued else {
+            return;
+        };
+        if call.arguments.is_empty() && !call.custom {
+            self.arguments(key, "{}", out);
+        }
+        let Some(call) = self.calls.iter_mut().find(|call| call.key == key) else {
+            return;
+        };
+        call.ended = true;
+        let (index, custom) = (call.index, call.custom);
+        let id = self.id(if custom { "ctc" } else { "fc" }, index);
+        let Some(call) = self.calls.iter().find(|call| call.key == key) else {
+            return;
+        };
+        let item = call.json(&id, "completed");
+        let mut members = format!(r#","item_id":"{id}","output_index":{index}"#);
+        let kind = if custom {
+            members.push_str(r#","input":"#);
+            "response.custom_tool_call_input.done"
+        } else {
+            members.push_str(r#","name":"#);
+            quote_into(&mut members, &call.name);
+            members.push_str(r#","arguments":"#);
+            "response.function_call_arguments.done"
+        };
+        quote_into(&mut members, &call.arguments);
+        self.event(kind, &members, out);
+        self.done(index, item, out);
+    }
+
+    fn cite(&mut self, url: &str, title: &str, span: Option<(u64, u64)>, out: &mut BytesMut) {
+        let (start, end) = span.unwrap_or_default();
+        let mut json =
+            format!(r#"{{"type":"url_citation","start_index":{start},"end_index":{end},"url":"#);
+        quote_into(&mut json, url);
+        json.push_str(r#","title":"#);
+        quote_into(&mut json, title);
+        json.push('}');
+        self.part_open(false, out);
+        let place = self.place();
+        let Open::Message {
+            part: Some(part), ..
+        } = &mut self.open
+        else {
+            return;
+        };
+        let number = part.annotations.len();
+        part.annotations.push(json.clone());
+        let members = format!(r#"{place},"annotation_index":{number},"annotation":{json}"#);
+        self.event("response.output_text.annotation.added", &members, out);
+    }
+
+    fn image(&mut self, data: &str, out: &mut BytesMut) {
+        self.close(None, out);
+        let id = self.id("ig", self.items.len());
+        let head = format!(r#"{{"id":"{id}","type":"image_generation_call","status":"#);
+        let index = self.added(&format!(r#"{head}"in_progress","result":null}}"#), out);
+        let mut item = format!(r#"{head}"completed","result":"#);
+        quote_into(&mut item, data);
+        item.push('}');
+        self.done(index, item, out);
+    }
+}
+
+impl Piece {
+    fn json(&self) -> String {
+        let mut out = String::new();
+        if self.refusal {
+            out.push_str(r#"{"type":"refusal","refusal":"#);
+            quote_into(&mut out, &self.text);
+        } else {
+            out.push_str(r#"{"type":"output_text","text":"#);
+            quote_into(&mut out, &self.text);
+            let annotations = self.annotations.join(",");
+            let probs = &self.logprobs;
+            let _ = write!(
+                out,
+                r#","annotations":[{annotations}],"logprobs":[{probs}]"#
+            );
+        }
+        out.push('}');
+        out
+    }
+}
+
+impl Call {
+    fn json(&self, item: &str, status: &str) -> String {
+        let (kind, member) = match self.custom {
+            true => ("custom_tool_call", "input"),
+            false => ("function_call", "arguments"),
+        };
+        let mut out = format!(r#"{{"id":"{item}","type":"{kind}","status":"{status}","call_id":"#);
+        quote_into(&mut out, &self.id);
+        if let Some(space) = &self.namespace {
+            out.push_str(r#","namespace":"#);
+            quote_into(&mut out, space);
+        }
+        out.push_str(r#","name":"#);
+        quote_into(&mut out, &self.name);
+        let _ = write!(out, r#","{member}":"#);
+        quote_into(&mut out, &self.arguments);
+        out.push('}');
+        out
+    }
+}
+
+impl Writer for ResponsesWriter {
+    fn part(&mut self, choice: u32, part: Part<'_>, out: &mut BytesMut) {
+        if choice > 0 {
+            return;
+        }
+        if let Part::Usage(usage) = part {
+            self.usage = Some(usage);
+            return;
+        }
+        self.begin(
+            match part {
+                Part::Begin { created } => created,
+                _ => None,
+            },
+            out,
+        );
+        match part {
+            Part::Text(text) => self.text(false, text, out),
+            Part::Refusal(text) => self.text(true, text, out),
+            Part::Reasoning(text) => self.reasoning(text, out),
+            Part::Sealed(seal) => self.sealed(seal, out),
+            Part::Call {
+                key,
+                id,
+                name,
+                custom,
+                seal,
+            } => {
+                if self.calls.iter().any(|call| call.key == key) {
+                    return;
+                }
+                if let Some(seal) = seal {
+                    self.sealed(seal, out);
+                }
+                self.call(key, id, name, custom, out);
+            }
+            Part::Arguments { key, piece } => self.arguments(key, piece, out),
+            Part::CallEnd { key } => self.call_end(key, out),
+            Part::Citation {
+                url, title, span, ..
+            } => self.cite(url, title, span, out),
+            Part::Logprobs(items) => {
+                if let Open::Message {
+                    part: Some(part), ..
+                } = &mut self.open
+                {
+                    if !part.logprobs.is_empty() {
+                        part.logprobs.push(',');
+                    }
+                    part.logprobs.push_str(&one_line(items));
+                }
+            }
+            Part::Media { mime, data } if mime.starts_with("image/") => self.image(data, out),
+            Part::Finish(finish) => {
+                let reason = match finish.reason {
+                    Reason::Length | Reason::ContextFull => Reason::Length,
+                    Reason::Filtered | Reason::Refused => Reason::Filtered,
+                    _ => Reason::Stop,
+                };
+                self.finish = Some((reason, finish.raw.to_owned()));
+            }
+            Part::Begin { .. } | Part::Media { .. } | Part::Usage(_) => {}
+        }
+    }
+
+    fn end(&mut self, out: &mut BytesMut) {
+        self.begin(None, out);
+        self.close(None, out);
+        let keys: Vec<u32> = self.calls.iter().map(|call| call.key).collect();
+        for key in keys {
+            self.call_end(key, out);
+        }
+        let (kind, status, details) = match &self.finish {
+            Some((Reason::Length, _)) => (
+                "response.incomplete",
+                "incomplete",
+                r#"{"reason":"max_output_tokens"}"#,
+            ),
+            Some((Reason::Filtered, _)) => (
+                "response.incomplete",
+                "incomplete",
+                r#"{"reason":"content_filter"}"#,
+            ),
+            _ => ("response.completed", "completed", "null"),
+        };
+        let usage = self.usage.as_ref().map(counts);
+        let output = self.items.join(",");
+        let response = self.response(status, details, &output, usage.as_deref().unwrap_or("null"));
+        if self.whole {
+            out.extend_from_slice(response.as_bytes());
+        } else {
+            self.event(kind, &format!(r#","response":{response}"#), out);
+        }
+    }
+
+    fn kept(&self) -> usize {
+        let open = match &self.open {
+            Open::None => 0,
+            Open::Reasoning { text, .. } => text.len(),
+            Open::Message { parts, part, .. } => {
+                let parts = parts.iter().map(String::len).sum::<usize>();
+                parts
+                    + part
+                        .as_ref()
+                        .map_or(0, |part| part.text.len() + part.logprobs.len())
+            }
+        };
+        let calls = self.calls.iter().map(|call| call.arguments.len() + 64);
+        open + calls.sum::<usize>() + self.items.iter().map(String::len).sum::<usize>()
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        Some(Progress {
+            response_id: format!("resp_{}", self.seed),
+            created_at: self.created,
+            model: self.model.clone(),
+            next_sequence: self.sequence,
+        })
+    }
+}
+
+/// `usage`: every count is there, what was not told is nothing.
+fn counts(usage: &Usage) -> String {
+    let (input, output) = (usage.total_input().unwrap_or(0), usage.output.unwrap_or(0));
+    let written = [usage.cache_write_5m, usage.cache_write_1h];
+    let written = written.into_iter().flatten().fold(0, u64::saturating_add);
+    let (cached, reasoning) = (
+        usage.cached_input.unwrap_or(0),
+        usage.reasoning.unwrap_or(0),
+    );
+    let total = input.saturating_add(output);
+    format!(
+        r#"{{"input_tokens":{input},"input_tokens_details":{{"cached_tokens":{cached},"cache_write_tokens":{written}}},"output_tokens":{output},"output_tokens_details":{{"reasoning_tokens":{reasoning}}},"total_tokens":{total}}}"#
+    )
+}
