@@ -15,15 +15,18 @@ mod anthropic_to_chat;
 mod anthropic_to_gemini;
 mod anthropic_to_responses;
 mod chat;
+mod chat_to_anthropic;
 mod chat_to_gemini;
 mod chat_to_responses;
 mod fields;
 mod gemini;
+mod gemini_to_anthropic;
 mod gemini_to_chat;
 mod gemini_to_responses;
 mod node;
 mod part;
 mod responses;
+mod responses_to_anthropic;
 mod responses_to_chat;
 mod responses_to_gemini;
 mod seal;
@@ -119,10 +122,13 @@ const fn direction(caller: Format, upstream: Format) -> Option<Open> {
         (Format::Anthropic, Format::Chat) => Some(anthropic_to_chat::open),
         (Format::Anthropic, Format::Gemini) => Some(anthropic_to_gemini::open),
         (Format::Anthropic, Format::Responses) => Some(anthropic_to_responses::open),
+        (Format::Chat, Format::Anthropic) => Some(chat_to_anthropic::open),
         (Format::Chat, Format::Gemini) => Some(chat_to_gemini::open),
         (Format::Chat, Format::Responses) => Some(chat_to_responses::open),
+        (Format::Gemini, Format::Anthropic) => Some(gemini_to_anthropic::open),
         (Format::Gemini, Format::Chat) => Some(gemini_to_chat::open),
         (Format::Gemini, Format::Responses) => Some(gemini_to_responses::open),
+        (Format::Responses, Format::Anthropic) => Some(responses_to_anthropic::open),
         (Format::Responses, Format::Chat) => Some(responses_to_chat::open),
         (Format::Responses, Format::Gemini) => Some(responses_to_gemini::open),
         _ => None,

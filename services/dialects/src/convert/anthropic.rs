@@ -2,6 +2,7 @@
 //! and how its answers are read and said (PROTOCOLS §7).
 
 pub(crate) mod block;
+pub(crate) mod compose;
 pub(crate) mod reader;
 pub(crate) mod request;
 pub(crate) mod writer;
