@@ -38,6 +38,6 @@ mod s14_unread;
 mod s15_ways;
 mod s17_endpoints;
 mod s18_secrets;
-mod s19_free;
 mod s18_translation;
+mod s19_free;
 mod tracing;

@@ -30,6 +30,9 @@ mod responses_to_anthropic;
 mod responses_to_chat;
 mod responses_to_gemini;
 mod seal;
+pub(crate) mod strip;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
 use std::sync::Arc;

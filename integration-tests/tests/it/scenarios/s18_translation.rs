@@ -77,7 +77,7 @@ async fn messages(caller: &Caller, model: &str, stream: bool) -> Answer {
 
 /// The data of all events of a body.
 fn events(answer: &Answer) -> Vec<Value> {
-    let text = answer.text();
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
     data.map(|data| serde_json::from_str(data).unwrap_or_else(|_| data.into()))
         .collect()

@@ -7,6 +7,7 @@ use super::replay;
 use super::request::{MessagesCall, MessagesRequest};
 use super::stream::MessageStream;
 use crate::carry::{AnswerStream, StreamOptions};
+use crate::convert::{Format, strip};
 use crate::dialect::{Change, DialectRequest, Form, Needs, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
 use crate::parameters::Layout;
@@ -76,7 +77,7 @@ impl DialectRequest for MessagesRequest {
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {
-        self.patch(body, change)
+        strip::strangers(Format::Anthropic, &self.patch(body, change))
     }
 
     fn input(&self, body: &[u8], text: &mut TextBuffer) -> u64 {

@@ -8,6 +8,7 @@ use super::patch::Patch;
 use super::request::ChatRequest;
 use super::stream::{Asked, ChatStream};
 use crate::carry::{AnswerStream, StreamOptions};
+use crate::convert::{Format, strip};
 use crate::dialect::{Change, DialectRequest, Form, Needs, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
 use crate::parameters::Layout;
@@ -66,7 +67,7 @@ impl DialectRequest for ChatRequest {
             output_cap: change.output_cap,
             ..Patch::default()
         };
-        self.patch(body, &patch)
+        strip::strangers(Format::Chat, &self.patch(body, &patch))
     }
 
     fn input(&self, body: &[u8], text: &mut TextBuffer) -> u64 {

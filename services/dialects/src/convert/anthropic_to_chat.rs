@@ -1,8 +1,5 @@
 //! A Messages caller served by a chat upstream (PROTOCOLS §11.3).
 
-#[cfg(test)]
-mod tests;
-
 use std::borrow::Cow;
 
 use super::anthropic::block::{Block, Content, Source};
@@ -19,6 +16,7 @@ use super::{Answering, Format, Opened, Target};
 /// Puts the request into chat's dialect.
 pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
     let request = Request::read(body)?;
+    let thinks = request.thinks();
     let mut saying = Saying::default();
     saying.system(request.system)?;
     for turn in request.turns {
@@ -98,7 +96,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     Ok(Opened {
         body: body.render(),
         dropped: drops,
-        answering: Box::new(Back),
+        answering: Box::new(Back { thinks }),
     })
 }
 
@@ -302,7 +300,7 @@ impl<'a> Saying<'a> {
                 }
                 parts
             }
-            Source::File(_) => {
+            Source::File => {
                 return Err(Refusal::unsupported(
                     format!("{path}.source.file_id"),
                     "the file is kept at Anthropic; send its content",
@@ -335,7 +333,9 @@ fn unknown(path: String, kind: &str) -> Box<Refusal> {
 
 /// The way back.
 #[derive(Debug)]
-struct Back;
+struct Back {
+    thinks: bool,
+}
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
@@ -343,6 +343,9 @@ impl Answering for Back {
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {
-        Box::new(super::anthropic::writer::AnthropicWriter::new(&head))
+        Box::new(super::anthropic::writer::AnthropicWriter::new(
+            &head,
+            self.thinks,
+        ))
     }
 }

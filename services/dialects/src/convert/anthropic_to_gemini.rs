@@ -24,6 +24,7 @@ pub(super) fn request(
     target: &Target<'_>,
 ) -> Result<(String, Drops, Back), Box<Refusal>> {
     let request = Request::read(body)?;
+    let thinks = request.thinks();
     let mut drops = Drops::default();
     let model = Model::named(target.model);
     let mut saying = Saying {
@@ -91,7 +92,11 @@ pub(super) fn request(
         }
     }
     drop_all(request.rest, &mut drops);
-    Ok((body.render(), drops, Back))
+    Ok(Opened {
+        body: body.render(),
+        dropped: drops,
+        answering: Box::new(Back { thinks }),
+    })
 }
 
 /// How much is to be thought, and whether it is shown. An effort beside says how much where no budget does.
@@ -282,7 +287,7 @@ fn shown<'a>(source: Source<'a>, path: &str) -> Result<Node<'a>, Box<Refusal>> {
         Source::Base64 { mime, data } => Ok(media::inline(mime, data)),
         Source::Url(url) => media::at_url(url, path),
         Source::Text(text) => Ok(Node::object([("text", Node::text(text))])),
-        Source::File(_) => Err(Refusal::unsupported(
+        Source::File => Err(Refusal::unsupported(
             format!("{path}.source.file_id"),
             "the file is kept at Anthropic; send its content",
         )),
@@ -295,7 +300,9 @@ fn shown<'a>(source: Source<'a>, path: &str) -> Result<Node<'a>, Box<Refusal>> {
 
 /// What its answers need on their way back.
 #[derive(Debug)]
-struct Back;
+struct Back {
+    thinks: bool,
+}
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
@@ -303,6 +310,9 @@ impl Answering for Back {
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {
-        Box::new(super::anthropic::writer::AnthropicWriter::new(&head))
+        Box::new(super::anthropic::writer::AnthropicWriter::new(
+            &head,
+            self.thinks,
+        ))
     }
 }

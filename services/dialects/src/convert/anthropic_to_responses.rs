@@ -22,6 +22,7 @@ const MAX_USER: usize = 64;
 /// Puts the request into the Responses dialect.
 pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
     let request = Request::read(body)?;
+    let thinks = request.thinks();
     let mut saying = Saying::default();
     let mut system = Vec::new();
     for block in request.system {
@@ -87,7 +88,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     Ok(Opened {
         body: body.render(),
         dropped: drops,
-        answering: Box::new(Back),
+        answering: Box::new(Back { thinks }),
     })
 }
 
@@ -303,7 +304,7 @@ impl<'a> Saying<'a> {
                 }
                 parts
             }
-            Source::File(_) => {
+            Source::File => {
                 return Err(Refusal::unsupported(
                     format!("{path}.source.file_id"),
                     "the file is kept at Anthropic; send its content",
@@ -329,7 +330,9 @@ impl<'a> Saying<'a> {
 
 /// The way back.
 #[derive(Debug)]
-struct Back;
+struct Back {
+    thinks: bool,
+}
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
@@ -337,6 +340,9 @@ impl Answering for Back {
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {
-        Box::new(super::anthropic::writer::AnthropicWriter::new(&head))
+        Box::new(super::anthropic::writer::AnthropicWriter::new(
+            &head,
+            self.thinks,
+        ))
     }
 }

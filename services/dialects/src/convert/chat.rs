@@ -8,6 +8,6 @@ mod thought;
 mod tools;
 pub(super) mod writer;
 
-pub(crate) use self::message::{Call, Content, FileSource, Message, Thought};
+pub(crate) use self::message::{Call, Content, FileSource, Message};
 pub(crate) use self::request::{AnswerShape, OutputFormat, Request};
 pub(crate) use self::tools::{Choice, Named, Tool};

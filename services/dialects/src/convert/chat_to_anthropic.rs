@@ -1,8 +1,5 @@
 //! A chat caller served by an Anthropic upstream (PROTOCOLS §11.1).
 
-#[cfg(test)]
-mod tests;
-
 use std::borrow::Cow;
 
 use super::anthropic::compose::{self, Choice, Turns};

@@ -1,8 +1,5 @@
 //! A Gemini caller served by an Anthropic upstream.
 
-#[cfg(test)]
-mod tests;
-
 use std::borrow::Cow;
 
 use super::anthropic::compose::{self, Choice, Turns};
@@ -165,13 +162,24 @@ fn user<'a>(turns: &mut Turns<'a>, pieces: Vec<Piece<'a>>) -> Result<(), Box<Ref
 }
 
 fn model<'a>(turns: &mut Turns<'a>, pieces: Vec<Piece<'a>>, drops: &mut Drops) {
+    let mut thought = String::new();
     for piece in pieces {
         let seal = piece.signature.as_deref();
         let seal = seal.map(|text| Seal::read(Format::Gemini, text));
+        if !piece.thought && !thought.is_empty() {
+            // Nobody sealed it, so that nobody takes it back.
+            thought.clear();
+            drops.note(&piece.path);
+        }
         match piece.content {
             Content::Text(text) if piece.thought => {
-                if !turns.thought(&text, seal) {
-                    drops.note(&piece.path);
+                // A seal comes in a part of its own, behind the text that it seals.
+                thought.push_str(&text);
+                if seal.is_some() {
+                    let text = std::mem::take(&mut thought);
+                    if !turns.thought(&text, seal) {
+                        drops.note(&piece.path);
+                    }
                 }
                 continue;
             }

@@ -1,8 +1,5 @@
 //! A Gemini caller served by a chat upstream.
 
-#[cfg(test)]
-mod tests;
-
 use std::borrow::Cow;
 
 use super::chat::compose::{self, MAX_STOP, Messages, Part};

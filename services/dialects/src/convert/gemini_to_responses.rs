@@ -177,14 +177,25 @@ fn model<'a>(
     drops: &mut Drops,
 ) -> Result<(), Box<Refusal>> {
     let mut parts = Vec::new();
+    let mut thought = String::new();
     for piece in pieces {
         let seal = piece.signature.as_deref();
         let seal = seal.map(|text| Seal::read(Format::Gemini, text));
+        if !piece.thought && !thought.is_empty() {
+            // Nobody sealed it, so that nobody takes it back.
+            thought.clear();
+            drops.note(&piece.path);
+        }
         match piece.content {
             Content::Text(text) if piece.thought => {
                 items.message("assistant", std::mem::take(&mut parts));
-                if !items.reasoning(&text, seal) {
-                    drops.note(&piece.path);
+                // A seal comes in a part of its own, behind the text that it seals.
+                thought.push_str(&text);
+                if seal.is_some() {
+                    let text = std::mem::take(&mut thought);
+                    if !items.reasoning(&text, seal) {
+                        drops.note(&piece.path);
+                    }
                 }
                 continue;
             }

@@ -11,6 +11,6 @@ mod tools;
 pub(super) mod writer;
 
 pub(crate) use self::input::{Content, Item, Media, Role};
-pub(crate) use self::request::{Reasoning, Request, TextFormat};
-pub(crate) use self::tools::{Choice, Named, Names, Tool};
+pub(crate) use self::request::{Request, TextFormat};
+pub(crate) use self::tools::{Choice, Names, Tool};
 pub(crate) use self::writer::Saying;

@@ -1,8 +1,5 @@
 //! A Responses caller served by an Anthropic upstream (PROTOCOLS §11.6).
 
-#[cfg(test)]
-mod tests;
-
 use std::borrow::Cow;
 
 use super::anthropic::compose::{self, Choice, Turns};

@@ -1,8 +1,5 @@
 //! A Responses caller served by a chat upstream (PROTOCOLS §11.5).
 
-#[cfg(test)]
-mod tests;
-
 use std::borrow::Cow;
 
 use super::chat::compose::{self, Messages, Part};

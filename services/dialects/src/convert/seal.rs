@@ -7,10 +7,15 @@
 
 use std::borrow::Cow;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::Format;
 
 /// What marks a seal in a dialect that is not its maker's. No provider's own begins like it.
 pub(super) const MARK: &str = "switchboard.";
+/// The mark in base64: it has twelve bytes, so that whatever follows does not change it.
+pub(crate) const ENCODED_MARK: &str = "c3dpdGNoYm9hcmQu";
 
 /// A seal and the dialect of its maker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +60,26 @@ impl<'a> Seal<'a> {
             let redacted = if self.redacted { "x" } else { "" };
             let letter = self.maker.letter();
             Cow::Owned(format!("{MARK}{letter}{redacted}.{}", self.value))
+        }
+    }
+
+    /// The text that stands for it where a seal has to be base64, as Gemini's are: its own as it is, a marked one encoded.
+    pub(crate) fn said_in_base64(&self, of: Format) -> Cow<'a, str> {
+        match self.said_in(of) {
+            Cow::Borrowed(own) => Cow::Borrowed(own),
+            Cow::Owned(marked) => Cow::Owned(STANDARD.encode(marked)),
+        }
+    }
+
+    /// Undoes [`said_in_base64`](Self::said_in_base64): what [`read`](Self::read) reads.
+    pub(crate) fn decoded(text: Cow<'_, str>) -> Cow<'_, str> {
+        if !text.starts_with(ENCODED_MARK) {
+            return text;
+        }
+        let decoded = STANDARD.decode(&*text).ok();
+        match decoded.and_then(|bytes| String::from_utf8(bytes).ok()) {
+            Some(marked) => Cow::Owned(marked),
+            None => text,
         }
     }
 

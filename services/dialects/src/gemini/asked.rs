@@ -6,6 +6,7 @@ use super::answer::as_events;
 use super::request::{Call, GeminiRequest};
 use super::stream::GeminiStream;
 use crate::carry::{AnswerStream, StreamOptions};
+use crate::convert::{Format, strip};
 use crate::dialect::{Change, DialectRequest, Form, Needs, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
 use crate::parameters::Layout;
@@ -79,7 +80,7 @@ impl DialectRequest for GeminiRequest {
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {
-        self.patch(body, change)
+        strip::strangers(Format::Gemini, &self.patch(body, change))
     }
 
     fn input(&self, body: &[u8], text: &mut TextBuffer) -> u64 {

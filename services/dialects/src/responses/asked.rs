@@ -7,6 +7,7 @@ use super::events::as_events;
 use super::request::ResponsesRequest;
 use super::stream::{Mode, ResponseStream};
 use crate::carry::{AnswerStream, StreamOptions};
+use crate::convert::{Format, strip};
 use crate::dialect::{Change, DialectRequest, Form, Needs, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
 use crate::parameters::Layout;
@@ -81,7 +82,8 @@ impl DialectRequest for ResponsesRequest {
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {
-        self.patch(body, change.model, change.output_cap)
+        let body = self.patch(body, change.model, change.output_cap);
+        strip::strangers(Format::Responses, &body)
     }
 
     fn input(&self, body: &[u8], text: &mut TextBuffer) -> u64 {

@@ -87,8 +87,6 @@ pub(crate) enum Content<'a> {
     Other {
         /// Its type.
         kind: Cow<'a, str>,
-        /// All of it.
-        raw: Raw<'a>,
     },
 }
 
@@ -105,7 +103,7 @@ pub(crate) enum Source<'a> {
     /// At an address.
     Url(Cow<'a, str>),
     /// A file that the provider keeps.
-    File(Cow<'a, str>),
+    File,
     /// A text.
     Text(Cow<'a, str>),
     /// Text and image blocks.
@@ -210,10 +208,7 @@ impl<'a> Block<'a> {
             },
             _ => {
                 return Ok(Self {
-                    content: Content::Other {
-                        kind,
-                        raw: raw.clone(),
-                    },
+                    content: Content::Other { kind },
                     cache,
                     path: raw.path.clone(),
                     rest,
@@ -241,7 +236,10 @@ impl<'a> Source<'a> {
                 data: source.need("data", "base64")?.text()?,
             },
             "url" => Self::Url(source.need("url", "an address")?.text()?),
-            "file" => Self::File(source.need("file_id", "a file's id")?.text()?),
+            "file" => {
+                source.need("file_id", "a file's id")?;
+                Self::File
+            }
             "text" => {
                 // it can only be text/plain
                 source.take("media_type");

@@ -181,8 +181,8 @@ const fn allowed(c: char) -> bool {
 }
 
 /// The text where it is all that there is, as a string.
-fn plain<'a>(blocks: &mut Vec<Node<'a>>) -> Option<Node<'a>> {
-    let [Node::Object(members)] = &mut blocks[..] else {
+fn plain<'a>(blocks: &mut [Node<'a>]) -> Option<Node<'a>> {
+    let [Node::Object(members)] = blocks else {
         return None;
     };
     let text = members.len() == 2

@@ -3,9 +3,6 @@
 //! A block begins, grows and ends; its index is not a call's number, as blocks of all kinds count. What the provider's own tools
 //! did has no counterpart elsewhere: their blocks are passed over, the text around them is not.
 
-#[cfg(test)]
-mod tests;
-
 use std::borrow::Cow;
 
 use serde::Deserialize;

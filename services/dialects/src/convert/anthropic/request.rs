@@ -41,8 +41,6 @@ pub(crate) struct Request<'a> {
     pub(crate) user: Option<Cow<'a, str>>,
     /// `auto` or `standard_only`.
     pub(crate) service_tier: Option<Raw<'a>>,
-    /// Whether the answer is streamed.
-    pub(crate) stream: bool,
     /// The mark at the top: on the last block that can be cached.
     pub(crate) cache: Option<CacheMark<'a>>,
     /// What is left of the request and of its `metadata`, `output_config`, `thinking` and `tool_choice`.
@@ -67,8 +65,6 @@ pub(crate) struct Turn<'a> {
     pub(crate) role: Role,
     /// What is said; a plain string is one text block.
     pub(crate) blocks: Vec<Block<'a>>,
-    /// Where it stands.
-    pub(crate) path: String,
     /// What is left of it.
     pub(crate) rest: Fields<'a>,
 }
@@ -146,8 +142,10 @@ impl<'a> Request<'a> {
     /// A field that is known is of the wrong kind.
     pub(crate) fn read(body: &Raw<'a>) -> Result<Self, Box<Refusal>> {
         let mut fields = body.fields()?;
-        // The target's name takes its place.
-        fields.take("model");
+        // The target's name takes its place, and who asks says whether it streams.
+        for ours in ["model", "stream"] {
+            fields.take(ours);
+        }
         let mut rest = Vec::new();
         let (tool_choice, one_call) = read_choice(&mut fields, &mut rest)?;
         let (effort, schema) = read_output(&mut fields, &mut rest)?;
@@ -170,13 +168,20 @@ impl<'a> Request<'a> {
             top_k: fields.take("top_k"),
             user: read_user(&mut fields, &mut rest)?,
             service_tier: fields.take("service_tier"),
-            stream: fields.boolean("stream")?.unwrap_or(false),
             cache: CacheMark::take(&mut fields)?,
             rest: {
                 rest.push(fields);
                 rest
             },
         })
+    }
+}
+
+impl Request<'_> {
+    /// Whether thinking is asked for.
+    pub(crate) fn thinks(&self) -> bool {
+        let mode = self.thinking.as_ref().map(|thinking| thinking.mode);
+        mode.is_some_and(|mode| mode != ThinkingMode::Disabled)
     }
 }
 
@@ -209,7 +214,6 @@ impl<'a> Turn<'a> {
         Ok(Self {
             role,
             blocks: Block::list(&content)?,
-            path: raw.path.clone(),
             rest: fields,
         })
     }

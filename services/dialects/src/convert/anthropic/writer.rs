@@ -4,9 +4,6 @@
 //! closed. Only the first choice can be said. Arguments that are no JSON object cannot stand in a whole message: they go into
 //! the member `_raw` of one, so that nothing of them is lost.
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt::Write as _;
 
 use bytes::BytesMut;
@@ -37,6 +34,8 @@ pub(crate) struct AnthropicWriter {
     text: String,
     /// Reasoning was said that nobody has sealed yet.
     unsealed: bool,
+    /// The caller asked for thinking, and knows its blocks.
+    thinks: bool,
     finish: Option<(&'static str, String, String)>,
     refused: bool,
     usage: Option<Usage>,
@@ -67,8 +66,8 @@ struct Call {
 }
 
 impl AnthropicWriter {
-    /// Nothing was said yet.
-    pub(crate) fn new(head: &Head) -> Self {
+    /// Nothing was said yet. `thinks`: the caller asked for thinking.
+    pub(crate) fn new(head: &Head, thinks: bool) -> Self {
         Self {
             whole: head.form == Form::Whole,
             seed: head.seed.clone(),
@@ -80,6 +79,7 @@ impl AnthropicWriter {
             blocks: Vec::new(),
             text: String::new(),
             unsealed: false,
+            thinks,
             finish: None,
             refused: false,
             usage: None,
@@ -427,6 +427,14 @@ impl Writer for AnthropicWriter {
                     return;
                 }
                 let id = call_id(id, &self.seed, self.calls.len());
+                // A seal on a call has no place here but in a block of thinking before it; a caller who did not ask for any gets none.
+                let mut seal = seal.filter(|_| self.thinks);
+                if self.open == Open::Thinking
+                    && self.unsealed
+                    && let Some(seal) = seal.take()
+                {
+                    self.seal(Some(seal), out);
+                }
                 self.calls.push(Call {
                     key,
                     id,

@@ -35,8 +35,6 @@ pub(crate) enum Message<'a> {
         content: Vec<Content<'a>>,
         /// Its calls. The older `function_call` is one of them.
         calls: Vec<Call<'a>>,
-        /// Where it stands.
-        path: String,
         /// All else.
         rest: Fields<'a>,
     },
@@ -167,7 +165,7 @@ fn read_message<'a>(raw: &Raw<'a>, before: &[Message<'a>]) -> Result<Message<'a>
             content: read_content(&mut rest)?,
             rest,
         }),
-        "assistant" => read_assistant(path, rest, before.len()),
+        "assistant" => read_assistant(rest, before.len()),
         "tool" => Ok(Message::Tool {
             id: rest.need("tool_call_id", "the id of a call")?.text()?,
             content: read_content(&mut rest)?,
@@ -187,11 +185,7 @@ fn read_message<'a>(raw: &Raw<'a>, before: &[Message<'a>]) -> Result<Message<'a>
     }
 }
 
-fn read_assistant<'a>(
-    path: String,
-    mut rest: Fields<'a>,
-    place: usize,
-) -> Result<Message<'a>, Box<Refusal>> {
+fn read_assistant<'a>(mut rest: Fields<'a>, place: usize) -> Result<Message<'a>, Box<Refusal>> {
     if rest.has("audio") {
         let why =
             "the sound that it names is kept at the provider; send its transcript as `content`";
@@ -218,7 +212,6 @@ fn read_assistant<'a>(
         thoughts,
         content,
         calls,
-        path,
         rest,
     })
 }

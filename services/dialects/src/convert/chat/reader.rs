@@ -3,9 +3,6 @@
 //! Servers differ in what they leave out: a fragment of a call without an index belongs to the call that its id names, or to the
 //! last one; arguments may come as an object; a call is begun when its name is known.
 
-#[cfg(test)]
-mod tests;
-
 use std::borrow::Cow;
 
 use serde::Deserialize;

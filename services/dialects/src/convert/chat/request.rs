@@ -39,8 +39,6 @@ pub(crate) struct Request<'a> {
     pub(crate) format: OutputFormat<'a>,
     /// none, minimal, low, medium, high, xhigh, max.
     pub(crate) reasoning_effort: Option<Cow<'a, str>>,
-    /// Whether the answer may be kept at the provider, where it says.
-    pub(crate) store: Option<bool>,
     /// What shapes the answer.
     pub(crate) asked: AnswerShape,
     /// All else.
@@ -85,7 +83,7 @@ impl<'a> Request<'a> {
     /// It asks for sound, refers to what a provider keeps, or a field makes no sense.
     pub(crate) fn read(body: &Raw<'a>) -> Result<Self, Box<Refusal>> {
         let mut fields = body.fields()?;
-        for ours in ["model", "stream"] {
+        for ours in ["model", "store", "stream"] {
             fields.take(ours);
         }
         refuse_sound(&mut fields)?;
@@ -117,7 +115,6 @@ impl<'a> Request<'a> {
             top_logprobs,
             format: read_format(&mut fields, &mut dropped)?,
             reasoning_effort: fields.text("reasoning_effort")?,
-            store: fields.boolean("store")?,
             asked,
             rest: fields,
             dropped,

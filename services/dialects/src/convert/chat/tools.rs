@@ -32,8 +32,6 @@ pub(crate) enum Tool<'a> {
         description: Option<Raw<'a>>,
         /// The form of its input: `{type:"text"}` or a grammar, as chat has it.
         format: Option<Raw<'a>>,
-        /// Where it stands.
-        path: String,
         /// All else, of the tool and of what is inside `custom`.
         rest: [Fields<'a>; 2],
     },
@@ -115,7 +113,6 @@ fn read_tool<'a>(item: &Raw<'a>) -> Result<Tool<'a>, Box<Refusal>> {
                 name: inner.need("name", "the tool's name")?.text()?,
                 description: inner.take("description"),
                 format: inner.take("format"),
-                path,
                 rest: [outer, inner],
             })
         }

@@ -3,9 +3,6 @@
 //! The role comes once a choice, before everything else; a call's index counts from 0 without gaps, its id and name come once.
 //! What ends a choice comes at the end, when it is known whether tools were called.
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt::Write as _;
 
 use bytes::{BufMut as _, BytesMut};

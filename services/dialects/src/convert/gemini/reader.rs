@@ -65,7 +65,7 @@ impl Reader for GeminiReader {
         }
         match self.read(data, put) {
             Ok(()) => Ok(()),
-            Err(Wrong::Json(_)) => Err(found("the upstream's answer is not what its dialect says")),
+            Err(Wrong::Json) => Err(found("the upstream's answer is not what its dialect says")),
             Err(Wrong::PartialArguments) => Err(found(
                 "the upstream streams arguments, which nobody asked for",
             )),
@@ -80,13 +80,13 @@ fn found(message: &str) -> Box<UpstreamError> {
 }
 
 enum Wrong {
-    Json(JsonError),
+    Json,
     PartialArguments,
 }
 
 impl From<JsonError> for Wrong {
-    fn from(error: JsonError) -> Self {
-        Self::Json(error)
+    fn from(_: JsonError) -> Self {
+        Self::Json
     }
 }
 

@@ -13,6 +13,7 @@ use super::ids;
 use super::members::Members;
 use crate::convert::fields::{Drops, Fields, Raw, Refusal};
 use crate::convert::node::{Node, one_line};
+use crate::convert::seal::Seal;
 
 /// A request. What no other dialect has anything for, and without which it would be another request (hosted tools, cached
 /// content, answers that are no text), is refused by [`read`](Self::read).
@@ -49,8 +50,6 @@ pub(crate) struct Turn<'a> {
     pub(crate) role: Role,
     /// The parts.
     pub(crate) pieces: Vec<Piece<'a>>,
-    /// Where it stands.
-    pub(crate) path: String,
 }
 
 /// A part of a content.
@@ -214,11 +213,7 @@ fn turn<'a>(raw: &Raw<'a>, rest: &mut Vec<Fields<'a>>) -> Result<Turn<'a>, Box<R
     };
     let pieces = pieces(&mut fields, rest)?;
     rest.push(fields.0);
-    Ok(Turn {
-        role,
-        pieces,
-        path: raw.path.clone(),
-    })
+    Ok(Turn { role, pieces })
 }
 
 fn pieces<'a>(
@@ -234,7 +229,8 @@ fn piece<'a>(raw: &Raw<'a>, rest: &mut Vec<Fields<'a>>) -> Result<Piece<'a>, Box
     let thought = fields.boolean("thought")?.unwrap_or(false);
     let signature = fields
         .text("thoughtSignature")?
-        .filter(|seal| !seal.is_empty());
+        .filter(|seal| !seal.is_empty())
+        .map(Seal::decoded);
     let content = content(&mut fields, rest)?;
     rest.push(fields.0);
     Ok(Piece {

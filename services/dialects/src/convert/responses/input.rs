@@ -53,8 +53,6 @@ pub(crate) enum Item<'a> {
         id: Cow<'a, str>,
         /// What it gave. A string is one text.
         content: Vec<Content<'a>>,
-        /// Of a tool of free text.
-        custom: bool,
         /// Where it stands.
         path: String,
         /// All else.
@@ -219,7 +217,6 @@ impl<'a> Item<'a> {
                 Self::Output {
                     id: fields.need("call_id", "the id of the call")?.text()?,
                     content: read_content(&fields.need("output", "a string, or a list of parts")?)?,
-                    custom: kind == "custom_tool_call_output",
                     path,
                     rest: fields,
                 }

@@ -3,9 +3,6 @@
 //! Items are told apart by `output_index`. What was streamed in deltas is not said again when it is repeated in a `.done`; what comes in
 //! a `.done` alone is said then. Items of tools that the provider runs are passed over.
 
-#[cfg(test)]
-mod tests;
-
 use std::borrow::Cow;
 
 use serde::Deserialize;
@@ -217,7 +214,7 @@ impl ResponsesReader {
                 state.say(part, delta, Part::Text, put);
                 logprobs(event.logprobs, put);
             }
-            "output_text.done" if state.new(part) => {
+            "output_text.done" if state.is_new(part) => {
                 state.say(
                     part,
                     event.text.as_deref().unwrap_or_default(),
@@ -227,14 +224,14 @@ impl ResponsesReader {
                 logprobs(event.logprobs, put);
             }
             "refusal.delta" => state.say(part, delta, Part::Refusal, put),
-            "refusal.done" if state.new(part) => {
+            "refusal.done" if state.is_new(part) => {
                 let text = event.refusal.as_deref().unwrap_or_default();
                 state.say(part, text, Part::Refusal, put);
             }
             "reasoning_summary_text.delta" | "reasoning_text.delta" => {
                 state.think(part, delta, put);
             }
-            "reasoning_summary_text.done" | "reasoning_text.done" if state.new(part) => {
+            "reasoning_summary_text.done" | "reasoning_text.done" if state.is_new(part) => {
                 state.think(part, event.text.as_deref().unwrap_or_default(), put);
             }
             "function_call_arguments.delta" | "custom_tool_call_input.delta" => {
@@ -307,7 +304,7 @@ impl ResponsesReader {
 
 impl State {
     /// Whether nothing was said of a part.
-    fn new(&self, part: Option<u64>) -> bool {
+    fn is_new(&self, part: Option<u64>) -> bool {
         !self.said || self.part != part
     }
 

@@ -3,9 +3,6 @@
 //! Every item is opened, grows and is closed; a message is closed before a call begins, while calls may grow side by side, told
 //! apart by their `output_index`. The last event repeats every item. Nothing of it is kept anywhere: `store` is false.
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt::Write as _;
 
 use bytes::BytesMut;

@@ -17,8 +17,6 @@ pub(crate) struct Function<'a> {
     pub(crate) description: Option<Cow<'a, str>>,
     /// The JSON Schema of its arguments; absent where it has none.
     pub(crate) parameters: Option<Node<'a>>,
-    /// Where it stands.
-    pub(crate) path: String,
 }
 
 /// Which functions may or must be called.
@@ -84,7 +82,6 @@ fn function<'a>(raw: &Raw<'a>, rest: &mut Vec<Fields<'a>>) -> Result<Function<'a
         name,
         description,
         parameters,
-        path: raw.path.clone(),
     })
 }
 

@@ -95,7 +95,7 @@ pub(super) fn text_part(out: &mut String, text: &str, thought: bool) {
 
 /// Appends a part that is a seal alone.
 pub(super) fn seal_part(out: &mut String, seal: Seal<'_>) {
-    let said = seal.said_in(Format::Gemini);
+    let said = seal.said_in_base64(Format::Gemini);
     if said.is_empty() {
         return;
     }
@@ -145,7 +145,7 @@ impl Choice {
         custom: bool,
         seal: Option<Seal<'_>>,
     ) {
-        let seal = seal.map(|seal| seal.said_in(Format::Gemini).into_owned());
+        let seal = seal.map(|seal| seal.said_in_base64(Format::Gemini).into_owned());
         self.calls.push_back(Call {
             key,
             id: id.to_owned(),

@@ -71,8 +71,8 @@ fn items_of_every_kind_are_read_in_order() {
             custom: true,
             ..
         },
-        Item::Output { custom: false, .. },
-        Item::Output { custom: true, .. },
+        Item::Output { .. },
+        Item::Output { .. },
         Item::Other { name: other },
     ] = &*request.input
     else {
