@@ -14,15 +14,14 @@ use super::gemini::compose::media;
 use super::gemini::compose::model::{Model, Thought};
 use super::gemini::compose::settings::{Settings, Tools};
 use super::gemini::compose::{Contents, arguments};
+use super::gemini::reader::GeminiReader;
 use super::node::Node;
+use super::part::{Head, Reader, Writer};
 use super::seal::Seal;
-use super::{Format, Target};
+use super::{Answering, Format, Opened, Target};
 
 /// Puts the request into Gemini's dialect.
-pub(super) fn request(
-    body: &Raw<'_>,
-    target: &Target<'_>,
-) -> Result<(String, Drops, Back), Box<Refusal>> {
+pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
     let request = Request::read(body)?;
     let thinks = request.thinks();
     let mut drops = Drops::default();
@@ -298,7 +297,7 @@ fn shown<'a>(source: Source<'a>, path: &str) -> Result<Node<'a>, Box<Refusal>> {
     }
 }
 
-/// What its answers need on their way back.
+/// The way back.
 #[derive(Debug)]
 struct Back {
     thinks: bool,

@@ -5,7 +5,6 @@ mod tests;
 
 use std::borrow::Cow;
 
-use super::Target;
 use super::chat::{
     AnswerShape, Call, Choice, Content, FileSource, Message, OutputFormat, Request, Tool,
 };
@@ -14,13 +13,13 @@ use super::gemini::compose::media;
 use super::gemini::compose::model::{Model, Thought};
 use super::gemini::compose::settings::{Settings, Tools};
 use super::gemini::compose::{Contents, arguments, free_text};
+use super::gemini::reader::GeminiReader;
 use super::node::{Node, one_line};
+use super::part::{Head, Reader, Writer};
+use super::{Answering, Opened, Target};
 
 /// Puts the request into Gemini's dialect.
-pub(super) fn request(
-    body: &Raw<'_>,
-    target: &Target<'_>,
-) -> Result<(String, Drops, Back), Box<Refusal>> {
+pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
     let mut request = Request::read(body)?;
     let mut drops = Drops::default();
     let model = Model::named(target.model);
@@ -73,7 +72,11 @@ pub(super) fn request(
     settings.finish(&mut body);
     let asked = request.asked;
     request.drop_rest(&mut drops);
-    Ok((body.render(), drops, Back { asked, custom }))
+    Ok(Opened {
+        body: body.render(),
+        dropped: drops,
+        answering: Box::new(Back { asked, custom }),
+    })
 }
 
 fn declare<'a>(
@@ -276,7 +279,7 @@ enum Shown<'a> {
     Media(Node<'a>),
 }
 
-/// What its answers need on their way back.
+/// The way back.
 #[derive(Debug)]
 struct Back {
     asked: AnswerShape,

@@ -5,20 +5,19 @@ mod tests;
 
 use std::borrow::Cow;
 
-use super::Target;
 use super::fields::{Drops, Fields, Raw, Refusal};
 use super::gemini::compose::media;
 use super::gemini::compose::model::{Model, Thought};
 use super::gemini::compose::settings::{Settings, Tools};
 use super::gemini::compose::{Contents, arguments, free_text};
+use super::gemini::reader::GeminiReader;
 use super::node::{Node, one_line};
+use super::part::{Head, Reader, Writer};
 use super::responses::{Choice, Content, Item, Media, Request, Role, TextFormat, Tool};
+use super::{Answering, Opened, Target};
 
 /// Puts the request into Gemini's dialect.
-pub(super) fn request(
-    body: &Raw<'_>,
-    target: &Target<'_>,
-) -> Result<(String, Drops, Back), Box<Refusal>> {
+pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
     let mut request = Request::read(body)?;
     let mut drops = Drops::default();
     let model = Model::named(target.model);
@@ -76,7 +75,11 @@ pub(super) fn request(
         custom,
     };
     request.drop_rest(&mut drops);
-    Ok((body.render(), drops, Back { custom }))
+    Ok(Opened {
+        body: body.render(),
+        dropped: drops,
+        answering: Box::new(back),
+    })
 }
 
 fn settings<'a>(request: &mut Request<'a>, model: Model, drops: &mut Drops) -> Settings<'a> {
@@ -274,7 +277,7 @@ enum Shown<'a> {
     Media(Node<'a>),
 }
 
-/// What its answers need on their way back.
+/// The way back.
 #[derive(Debug)]
 struct Back {
     saying: super::responses::Saying,

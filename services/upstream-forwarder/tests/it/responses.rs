@@ -528,12 +528,13 @@ async fn of_two_attempts_the_one_that_answers_is_written_down() {
     let asked = body(json!({"stream": true})).to_string();
     let answer = rig.relay(head, asked.into()).await;
     assert_eq!((answer.failure.as_ref(), answer.ended), (None, true));
-    let state = rig.world.state();
-    let last = state.bound.last().unwrap();
+    let (last, first_account) = {
+        let state = rig.world.state();
+        let last = state.bound.last().unwrap().clone();
+        (last, state.candidates[0].account.clone())
+    };
     assert_eq!(last.response_id, "resp_2");
-    let account = &last.binding.as_ref().unwrap().account;
-    assert_ne!(*account, state.candidates[0].account);
-    drop(state);
+    assert_ne!(last.binding.unwrap().account, first_account);
     rig.end().await;
 }
 

@@ -10,10 +10,10 @@ const TARGET: Target<'_> = Target {
 };
 
 fn opened(body: &str) -> (serde_json::Value, Vec<String>) {
-    let (body, dropped, _) = request(&Raw::body(body), &TARGET).unwrap();
+    let opened = open(&Raw::body(body), &TARGET).unwrap();
     (
-        serde_json::from_str(&body).unwrap(),
-        dropped.names().to_vec(),
+        serde_json::from_str(&opened.body).unwrap(),
+        opened.dropped.names().to_vec(),
     )
 }
 
@@ -63,7 +63,7 @@ fn what_only_anthropic_has_is_refused_or_named() {
             "stop_sequences",
         ),
     ] {
-        let refusal = request(&Raw::body(body), &TARGET).err().unwrap();
+        let refusal = open(&Raw::body(body), &TARGET).err().unwrap();
         assert!(refusal.unsupported);
         assert_eq!(refusal.param, param);
     }

@@ -10,10 +10,10 @@ const TARGET: Target<'_> = Target {
 };
 
 fn opened(body: &str) -> (serde_json::Value, Vec<String>) {
-    let (body, dropped, _) = request(&Raw::body(body), &TARGET).unwrap();
+    let opened = open(&Raw::body(body), &TARGET).unwrap();
     (
-        serde_json::from_str(&body).unwrap(),
-        dropped.names().to_vec(),
+        serde_json::from_str(&opened.body).unwrap(),
+        opened.dropped.names().to_vec(),
     )
 }
 
@@ -51,7 +51,7 @@ fn a_request_is_carried_whole() {
 fn what_gemini_has_nothing_for_is_refused_or_named() {
     let body =
         r#"{"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}"#;
-    let refusal = request(&Raw::body(body), &TARGET).err().unwrap();
+    let refusal = open(&Raw::body(body), &TARGET).err().unwrap();
     assert!(refusal.unsupported);
     assert_eq!(refusal.param, "messages[0].content[0].file.file_id");
     let (_, dropped) = opened(

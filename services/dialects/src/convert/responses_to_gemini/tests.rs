@@ -10,10 +10,10 @@ const TARGET: Target<'_> = Target {
 };
 
 fn opened(body: &str) -> (serde_json::Value, Vec<String>) {
-    let (body, dropped, _) = request(&Raw::body(body), &TARGET).unwrap();
+    let opened = open(&Raw::body(body), &TARGET).unwrap();
     (
-        serde_json::from_str(&body).unwrap(),
-        dropped.names().to_vec(),
+        serde_json::from_str(&opened.body).unwrap(),
+        opened.dropped.names().to_vec(),
     )
 }
 
@@ -53,7 +53,7 @@ fn a_request_is_carried_whole() {
 #[test]
 fn state_is_refused_and_what_has_no_counterpart_is_named() {
     let body = r#"{"input":"a","previous_response_id":"resp_1"}"#;
-    let refusal = request(&Raw::body(body), &TARGET).err().unwrap();
+    let refusal = open(&Raw::body(body), &TARGET).err().unwrap();
     assert!(refusal.unsupported);
     assert_eq!(refusal.param, "previous_response_id");
     let (body, dropped) = opened(
