@@ -14,5 +14,4 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use events::{Delta, Fragment, fragment};
 pub use request::{MessagesCall, MessagesRequest};

@@ -46,42 +46,18 @@ impl<'a> Said<'a> {
     }
 }
 
-/// What a piece of a block is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Delta {
-    /// Text.
-    Text,
-    /// Thinking.
-    Thinking,
-    /// A piece of a call's input, JSON.
-    Input,
-}
-
-/// A piece of a block.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Fragment {
-    /// Which block.
-    pub(crate) index: u64,
-    /// What it is.
-    pub(crate) delta: Delta,
-    /// The piece.
-    pub(crate) text: Text,
-}
-
-/// A `content_block_delta` that is written as Anthropic writes it, without a full reading; `None`: read it in
+/// The text of a `content_block_delta` that is written as Anthropic writes it, without a full reading; `None`: read it in
 /// full. Such an event cannot hold usage (PERF-2).
-pub(crate) fn fragment(data: &str) -> Option<Fragment> {
-    const FORMS: [(&str, Delta); 3] = [
-        (r#"text_delta","text":""#, Delta::Text),
-        (r#"input_json_delta","partial_json":""#, Delta::Input),
-        (r#"thinking_delta","thinking":""#, Delta::Thinking),
+pub(super) fn fragment(data: &str) -> Option<Text> {
+    const FORMS: [&str; 3] = [
+        r#"text_delta","text":""#,
+        r#"input_json_delta","partial_json":""#,
+        r#"thinking_delta","thinking":""#,
     ];
     let rest = data.strip_prefix(r#"{"type":"content_block_delta","index":"#)?;
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    let (index, rest) = rest.split_at_checked(digits)?;
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     let rest = rest.strip_prefix(r#","delta":{"type":""#)?;
-    let mut forms = FORMS.iter();
-    let (rest, delta) = forms.find_map(|(form, delta)| Some((rest.strip_prefix(form)?, *delta)))?;
+    let rest = FORMS.iter().find_map(|form| rest.strip_prefix(form))?;
     // the string begins with the quote that was just passed
     let start = data.len() - rest.len() - 1;
     let mut cursor = Cursor::at_byte(data, start);
@@ -89,11 +65,7 @@ pub(crate) fn fragment(data: &str) -> Option<Fragment> {
     let tail = data.get(cursor.position()..)?;
     let mut closing = tail.bytes().filter(|byte| !byte.is_ascii_whitespace());
     let ended = closing.next() == Some(b'}') && closing.next() == Some(b'}');
-    (ended && closing.next().is_none()).then_some(Fragment {
-        index: index.parse().ok()?,
-        delta,
-        text,
-    })
+    (ended && closing.next().is_none()).then_some(text)
 }
 
 /// Adds the text that a block begins with, or a delta brings, and says whether it is content (SPEC FWD-3's table): text,

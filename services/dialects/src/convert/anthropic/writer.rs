@@ -428,13 +428,7 @@ impl Writer for AnthropicWriter {
                 }
                 let id = call_id(id, &self.seed, self.calls.len());
                 // A seal on a call has no place here but in a block of thinking before it; a caller who did not ask for any gets none.
-                let mut seal = seal.filter(|_| self.thinks);
-                if self.open == Open::Thinking
-                    && self.unsealed
-                    && let Some(seal) = seal.take()
-                {
-                    self.seal(Some(seal), out);
-                }
+                let seal = seal.filter(|_| self.thinks);
                 self.calls.push(Call {
                     key,
                     id,

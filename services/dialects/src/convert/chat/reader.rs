@@ -157,11 +157,7 @@ impl Reader for ChatReader {
         Ok(())
     }
 
-    fn end(&mut self, put: &mut Put<'_>) {
-        for state in &mut self.choices {
-            state.end_calls(put);
-        }
-    }
+    fn end(&mut self, _: &mut Put<'_>) {}
 }
 
 /// The string that a value is; nothing where it is none, or empty.
@@ -229,7 +225,10 @@ impl ChatReader {
             }
         }
         if let Some(word) = choice.finish_reason.filter(|word| !word.is_empty()) {
-            state.end_calls(put);
+            // What was broken off is not complete.
+            if !matches!(&*word, "length" | "content_filter") {
+                state.end_calls(put);
+            }
             let reason = match &*word {
                 "stop" => Reason::Stop,
                 "length" => Reason::Length,

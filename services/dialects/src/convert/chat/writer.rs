@@ -559,7 +559,17 @@ impl Writer for ChatWriter {
         for index in 0..self.choices.len() {
             let calls = self.choices.get(index).map(|choice| &choice.calls);
             let keys: Vec<u32> = calls.into_iter().flatten().map(|call| call.key).collect();
-            for key in keys {
+            let finish = self
+                .choices
+                .get(index)
+                .and_then(|choice| choice.finish.as_ref());
+            let broken = finish.is_some_and(|(reason, _)| {
+                matches!(
+                    reason,
+                    Reason::Length | Reason::ContextFull | Reason::Filtered
+                )
+            });
+            for key in keys.into_iter().filter(|_| !broken) {
                 self.call_end(index, key, out);
             }
         }

@@ -28,8 +28,12 @@ struct State {
     call: Option<u32>,
     /// Something of its content was said.
     said: bool,
-    /// The part of the summary, or of the text, that was said last.
-    part: Option<u64>,
+    /// The parts of its text or summary of which something was said.
+    parts: Vec<u64>,
+    /// Sources were named.
+    cited: bool,
+    /// Log probabilities were told.
+    probed: bool,
     done: bool,
 }
 
@@ -71,10 +75,11 @@ struct Item<'a> {
     call_id: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     name: Option<Cow<'a, str>>,
+    /// Of tools that the provider runs it may be an object.
     #[serde(borrow, default)]
-    arguments: Option<Cow<'a, str>>,
+    arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    input: Option<Cow<'a, str>>,
+    input: Option<&'a RawValue>,
     #[serde(borrow, default)]
     encrypted_content: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -212,7 +217,7 @@ impl ResponsesReader {
         match kind {
             "output_text.delta" => {
                 state.say(part, delta, Part::Text, put);
-                logprobs(event.logprobs, put);
+                state.probed |= logprobs(event.logprobs, put);
             }
             "output_text.done" if state.is_new(part) => {
                 state.say(
@@ -221,7 +226,7 @@ impl ResponsesReader {
                     Part::Text,
                     put,
                 );
-                logprobs(event.logprobs, put);
+                state.probed |= logprobs(event.logprobs, put);
             }
             "refusal.delta" => state.say(part, delta, Part::Refusal, put),
             "refusal.done" if state.is_new(part) => {
@@ -243,6 +248,7 @@ impl ResponsesReader {
             }
             "output_text.annotation.added" => {
                 if let Some(raw) = event.annotation {
+                    state.cited = true;
                     cite(raw, put);
                 }
             }
@@ -259,22 +265,27 @@ impl ResponsesReader {
         let said = state.said;
         if let Some(key) = state.call {
             if !said {
-                let all = item.arguments.as_deref().or(item.input.as_deref());
-                state.argue(all.unwrap_or_default(), put);
+                let all = string(item.arguments).or_else(|| string(item.input));
+                state.argue(&all.unwrap_or_default(), put);
             }
             put(0, Part::CallEnd { key });
             return;
         }
         let parts = || item.content.iter().flatten().zip(0..);
         match &*item.kind {
-            "message" if !said => {
+            "message" => {
+                let (cited, probed) = (state.cited, state.probed);
                 for (part, number) in parts() {
-                    let text = part.text.as_deref().unwrap_or_default();
-                    state.say(Some(number), text, Part::Text, put);
-                    let refusal = part.refusal.as_deref().unwrap_or_default();
-                    state.say(Some(number), refusal, Part::Refusal, put);
-                    logprobs(part.logprobs, put);
-                    for raw in part.annotations.iter().flatten() {
+                    if state.is_new(Some(number)) {
+                        let text = part.text.as_deref().unwrap_or_default();
+                        state.say(Some(number), text, Part::Text, put);
+                        let refusal = part.refusal.as_deref().unwrap_or_default();
+                        state.say(Some(number), refusal, Part::Refusal, put);
+                    }
+                    if !probed {
+                        state.probed |= logprobs(part.logprobs, put);
+                    }
+                    for raw in part.annotations.iter().flatten().filter(|_| !cited) {
                         cite(raw, put);
                     }
                 }
@@ -282,7 +293,10 @@ impl ResponsesReader {
             "reasoning" => {
                 let summary = item.summary.iter().flatten();
                 let texts = summary.chain(item.content.iter().flatten());
-                for (part, number) in texts.zip(0..).filter(|_| !said) {
+                for (part, number) in texts.zip(0..) {
+                    if !state.is_new(Some(number)) {
+                        continue;
+                    }
                     state.think(Some(number), part.text.as_deref().unwrap_or_default(), put);
                 }
                 let sealed = item.encrypted_content.as_deref().unwrap_or_default();
@@ -305,7 +319,14 @@ impl ResponsesReader {
 impl State {
     /// Whether nothing was said of a part.
     fn is_new(&self, part: Option<u64>) -> bool {
-        !self.said || self.part != part
+        !self.parts.contains(&part.unwrap_or(0))
+    }
+
+    fn begin(&mut self, part: Option<u64>) {
+        self.said = true;
+        if self.is_new(part) {
+            self.parts.push(part.unwrap_or(0));
+        }
     }
 
     fn say<'a>(
@@ -316,7 +337,7 @@ impl State {
         put: &mut Put<'_>,
     ) {
         if !text.is_empty() {
-            (self.said, self.part) = (true, part);
+            self.begin(part);
             put(0, say(text));
         }
     }
@@ -324,10 +345,10 @@ impl State {
     /// Parts of a summary are told apart by a blank line.
     fn think(&mut self, part: Option<u64>, text: &str, put: &mut Put<'_>) {
         if !text.is_empty() {
-            if self.said && self.part != part {
+            if self.said && self.is_new(part) {
                 put(0, Part::Reasoning("\n\n"));
             }
-            (self.said, self.part) = (true, part);
+            self.begin(part);
             put(0, Part::Reasoning(text));
         }
     }
@@ -340,11 +361,21 @@ impl State {
     }
 }
 
-fn logprobs(raw: Option<&RawValue>, put: &mut Put<'_>) {
+/// The string that a value is.
+fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+/// Whether there were any.
+fn logprobs(raw: Option<&RawValue>, put: &mut Put<'_>) -> bool {
     let inside = raw.map(|raw| raw.get().trim());
     let inside = inside.and_then(|raw| raw.strip_prefix('[')?.strip_suffix(']'));
-    if let Some(items) = inside.map(str::trim).filter(|items| !items.is_empty()) {
-        put(0, Part::Logprobs(items));
+    match inside.map(str::trim).filter(|items| !items.is_empty()) {
+        Some(items) => {
+            put(0, Part::Logprobs(items));
+            true
+        }
+        None => false,
     }
 }
 

@@ -157,7 +157,11 @@ impl ResponsesWriter {
             r#","object":"response","created_at":{created},"status":"{status}","background":false,"error":null,"incomplete_details":{details},"model":"#
         );
         quote_into(&mut out, &self.model);
-        let echo = &self.saying.echo;
+        let mut echo = self.saying.echo.clone();
+        if let Some((_, raw)) = self.finish.as_ref().filter(|(_, raw)| !raw.is_empty()) {
+            echo.push_str(r#","native_finish_reason":"#);
+            quote_into(&mut echo, raw);
+        }
         let _ = write!(
             out,
             r#","output":[{output}],"previous_response_id":null,"store":false,"usage":{usage}{echo}}}"#
@@ -429,7 +433,8 @@ impl ResponsesWriter {
         self.event(kind, &members, out);
     }
 
-    fn call_end(&mut self, key: u32, out: &mut BytesMut) {
+    /// A call ends; one that was broken off may not look as if it was complete.
+    fn call_end(&mut self, key: u32, broken: bool, out: &mut BytesMut) {
         let argued = self
             .calls
             .iter()
@@ -437,7 +442,7 @@ impl ResponsesWriter {
         let Some(call) = argued else {
             return;
         };
-        if call.arguments.is_empty() && !call.custom {
+        if call.arguments.is_empty() && !call.custom && !broken {
             self.arguments(key, "{}", out);
         }
         let Some(call) = self.calls.iter_mut().find(|call| call.key == key) else {
@@ -449,7 +454,7 @@ impl ResponsesWriter {
         let Some(call) = self.calls.iter().find(|call| call.key == key) else {
             return;
         };
-        let item = call.json(&id, "completed");
+        let item = call.json(&id, if broken { "incomplete" } else { "completed" });
         let mut members = format!(r#","item_id":"{id}","output_index":{index}"#);
         let kind = if custom {
             members.push_str(r#","input":"#);
@@ -473,7 +478,6 @@ impl ResponsesWriter {
         json.push_str(r#","title":"#);
         quote_into(&mut json, title);
         json.push('}');
-        self.part_open(false, out);
         let place = self.place();
         let Open::Message {
             part: Some(part), ..
@@ -481,6 +485,9 @@ impl ResponsesWriter {
         else {
             return;
         };
+        if url.is_empty() || part.refusal {
+            return;
+        }
         let number = part.annotations.len();
         part.annotations.push(json.clone());
         let members = format!(r#"{place},"annotation_index":{number},"annotation":{json}"#);
@@ -573,12 +580,14 @@ impl Writer for ResponsesWriter {
                     return;
                 }
                 if let Some(seal) = seal {
+                    // It is the call's own, not that of the reasoning before it.
+                    self.close(None, out);
                     self.sealed(seal, out);
                 }
                 self.call(key, id, name, custom, out);
             }
             Part::Arguments { key, piece } => self.arguments(key, piece, out),
-            Part::CallEnd { key } => self.call_end(key, out),
+            Part::CallEnd { key } => self.call_end(key, false, out),
             Part::Citation {
                 url, title, span, ..
             } => self.cite(url, title, span, out),
@@ -600,7 +609,12 @@ impl Writer for ResponsesWriter {
                     Reason::Filtered | Reason::Refused => Reason::Filtered,
                     _ => Reason::Stop,
                 };
-                self.finish = Some((reason, finish.raw.to_owned()));
+                let plain = matches!(
+                    finish.reason,
+                    Reason::Stop | Reason::Length | Reason::ToolCalls
+                );
+                let raw = if plain { "" } else { finish.raw };
+                self.finish = Some((reason, raw.to_owned()));
             }
             Part::Begin { .. } | Part::Media { .. } | Part::Usage(_) => {}
         }
@@ -611,7 +625,8 @@ impl Writer for ResponsesWriter {
         self.close(None, out);
         let keys: Vec<u32> = self.calls.iter().map(|call| call.key).collect();
         for key in keys {
-            self.call_end(key, out);
+            let broken = matches!(&self.finish, Some((Reason::Length | Reason::Filtered, _)));
+            self.call_end(key, broken, out);
         }
         let (kind, status, details) = match &self.finish {
             Some((Reason::Length, _)) => (
