@@ -203,23 +203,35 @@ fn part(
         ),
         _ => ("content_part", format!(r#"{of},"content_index":{at}"#)),
     };
-    let (name, field, more) = match kind_of(text, part).as_str() {
-        "output_text" => ("output_text", "text", r#","logprobs":[]"#),
-        "refusal" => ("refusal", "refusal", ""),
-        "summary_text" => ("reasoning_summary_text", "text", ""),
-        _ => ("", "", ""),
+    let list_of = |name| {
+        let value = member(text, part, name).filter(|value| value.kind == Kind::Array);
+        value.map_or("[]", |value| value.span.of(text))
     };
-    let begun = replaced(text, part, &[(field, "\"\"")])?;
+    let (name, field, logprobs) = match kind_of(text, part).as_str() {
+        "output_text" => ("output_text", "text", Some(list_of("logprobs"))),
+        "refusal" => ("refusal", "refusal", None),
+        "summary_text" => ("reasoning_summary_text", "text", None),
+        _ => ("", "", None),
+    };
+    let begun = replaced(
+        text,
+        part,
+        &[(field, "\"\""), ("annotations", "[]"), ("logprobs", "[]")],
+    )?;
     writer.event(
         &format!("response.{frame}.added"),
         &format!(r#"{of},"part":{begun}"#),
     );
     if !name.is_empty() {
         let whole = raw(text, part, field);
+        let more = logprobs.map_or(String::new(), |list| format!(r#","logprobs":{list}"#));
         writer.event(
             &format!("response.{name}.delta"),
             &format!(r#"{of},"delta":{whole}{more}"#),
         );
+        if logprobs.is_some() {
+            annotations(text, part, &of, writer)?;
+        }
         writer.event(
             &format!("response.{name}.done"),
             &format!(r#"{of},"{field}":{whole}{more}"#),
@@ -230,5 +242,24 @@ fn part(
         &format!("response.{frame}.done"),
         &format!(r#"{of},"part":{whole}"#),
     );
+    Ok(())
+}
+
+/// What a text cites, each as an event of its own.
+fn annotations(text: &str, part: Value, of: &str, writer: &mut Writer) -> Result<(), JsonError> {
+    let Some(list) = member(text, part, "annotations").filter(|v| v.kind == Kind::Array) else {
+        return Ok(());
+    };
+    let mut cursor = Cursor::at_value(text, list);
+    cursor.enter_array()?;
+    let (mut first, mut at) = (true, 0);
+    while cursor.next_item(&mut first)? {
+        let cited = cursor.skip()?.span.of(text);
+        writer.event(
+            "response.output_text.annotation.added",
+            &format!(r#"{of},"annotation_index":{at},"annotation":{cited}"#),
+        );
+        at += 1;
+    }
     Ok(())
 }

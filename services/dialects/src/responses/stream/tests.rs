@@ -478,6 +478,29 @@ fn a_whole_response_as_events_is_a_stream_that_tells_the_same() {
     assert!(events.ends_with(&format!("\"response\":{body}}}\n\n")));
 }
 
+#[test]
+fn what_a_whole_response_cites_and_its_log_probabilities_are_in_its_events() {
+    let cited = r#"{"type":"url_citation","start_index":0,"end_index":2,"url":"https://a.example","title":"A"}"#;
+    let other = r#"{"type":"file_citation","file_id":"f","filename":"a.txt","index":1}"#;
+    let probs = r#"[{"token":"Hi","logprob":-0.10,"bytes":[72,105],"top_logprobs":[]}]"#;
+    let item = format!(
+        r#"{{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{{"type":"output_text","text":"Hi","annotations":[{cited},{other}],"logprobs":{probs}}}]}}"#
+    );
+    let body = response("completed", &item, &format!(r#", "usage":{USAGE}"#));
+    let events = create(ASKED).as_events(body.as_bytes());
+    let events = String::from_utf8(events.to_vec()).unwrap();
+    let (told, last) = told(&events);
+    assert_eq!(told, last["output"]);
+    for said in [
+        format!(r#""annotation_index":0,"annotation":{cited}}}"#),
+        format!(r#""annotation_index":1,"annotation":{other}}}"#),
+        format!(r#""delta":"Hi","logprobs":{probs}}}"#),
+        format!(r#""text":"Hi","logprobs":{probs}}}"#),
+    ] {
+        assert_eq!(events.matches(&said).count(), 1, "{said}");
+    }
+}
+
 /// Puts the output together from a stream's events, as clients do, and gives the response of its last one.
 fn told(events: &str) -> (Tree, Tree) {
     let mut output: Vec<Tree> = Vec::new();
@@ -515,7 +538,20 @@ fn told(events: &str) -> (Tree, Tree) {
                 let parts = output[at]["summary"].as_array_mut().unwrap();
                 parts.push(event["part"].clone());
             }
-            "output_text.delta" => add("content", "text"),
+            "output_text.delta" => {
+                add("content", "text");
+                let probs = event["logprobs"].as_array().unwrap();
+                if let Some(list) = output[at]["content"][part]["logprobs"].as_array_mut() {
+                    list.extend_from_slice(probs);
+                }
+            }
+            "output_text.annotation.added" => {
+                let list = output[at]["content"][part]["annotations"]
+                    .as_array_mut()
+                    .unwrap();
+                assert_eq!(event["annotation_index"], list.len());
+                list.push(event["annotation"].clone());
+            }
             "refusal.delta" => add("content", "refusal"),
             "reasoning_summary_text.delta" => add("summary", "text"),
             "function_call_arguments.delta" => add("", "arguments"),
