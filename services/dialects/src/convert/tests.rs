@@ -599,3 +599,21 @@ fn every_direction_carries_a_request_that_its_target_accepts() {
         );
     }
 }
+#[test]
+fn what_a_whole_response_cites_reaches_callers_of_chat() {
+    let body = json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "up",
+        "output": [{"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [
+            {"type": "output_text", "text": "Hi", "logprobs": [{"token": "Hi", "logprob": -0.5, "bytes": [72, 105], "top_logprobs": []}],
+                "annotations": [{"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 2}]}]}],
+        "usage": null});
+    let translation = open(Format::Chat, Format::Responses, false);
+    let body = Bytes::from(body.to_string());
+    let answer = translation.read(&body, &ReadOptions::default()).unwrap();
+    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+    let choice = &answer["choices"][0];
+    assert_eq!(
+        choice["message"]["annotations"][0]["url_citation"]["url"],
+        "https://a.example"
+    );
+    assert_eq!(choice["logprobs"]["content"][0]["token"], "Hi");
+}
