@@ -57,9 +57,13 @@ pub(crate) fn stream(format: Format, text: &str) -> Check {
 /// A seal marked for another maker never goes to a provider.
 fn no_marks(format: Format, body: &Json) -> Check {
     match body {
-        Json::Text(text) => need(!text.starts_with("switchboard."), || {
-            format!("a stranger's seal in a request of {format:?}: {text}")
-        }),
+        // Gemini's are in base64.
+        Json::Text(text) => {
+            let marks = ["switchboard.", "c3dpdGNoYm9hcmQu"];
+            need(!marks.iter().any(|mark| text.starts_with(mark)), || {
+                format!("a stranger's seal in a request of {format:?}: {text}")
+            })
+        }
         Json::List(items) => items.iter().try_for_each(|item| no_marks(format, item)),
         Json::Object(members) => members
             .iter()
