@@ -54,7 +54,14 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     body.put("max_tokens", chat::compose::number(thought.limit));
     body.put_some("thinking", thought.thinking);
     let schema = match &request.format {
-        OutputFormat::JsonSchema { schema, .. } => {
+        OutputFormat::JsonSchema {
+            schema,
+            description,
+            ..
+        } => {
+            if let Some(raw) = description {
+                drops.note(&raw.path);
+            }
             let any = Node::raw(r#"{"type":"object"}"#);
             Some(
                 schema
@@ -80,7 +87,11 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
             true => drops.note(&raw.path),
         }
     }
-    request.stop.retain(|stop| !stop.trim().is_empty());
+    if request.stop.iter().any(|stop| stop.trim().is_empty()) {
+        // It takes none that is nothing but white space.
+        request.stop.retain(|stop| !stop.trim().is_empty());
+        drops.note("stop");
+    }
     if !request.stop.is_empty() {
         let stop = std::mem::take(&mut request.stop);
         body.put(

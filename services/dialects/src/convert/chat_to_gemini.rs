@@ -56,7 +56,16 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     match &request.format {
         OutputFormat::Text => {}
         OutputFormat::JsonObject => settings.json(None),
-        OutputFormat::JsonSchema { schema, .. } => settings.json(schema.as_ref()),
+        OutputFormat::JsonSchema {
+            schema,
+            description,
+            ..
+        } => {
+            if let Some(raw) = description {
+                drops.note(&raw.path);
+            }
+            settings.json(schema.as_ref());
+        }
     }
     if request.logprobs {
         settings.put("responseLogprobs", Node::Bool(true));

@@ -63,7 +63,16 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     body.put("max_tokens", chat::compose::number(thought.limit));
     body.put_some("thinking", thought.thinking);
     let schema = match &request.format {
-        TextFormat::JsonSchema { schema, .. } => Some(Node::raw(one_line(schema.text))),
+        TextFormat::JsonSchema {
+            schema,
+            description,
+            ..
+        } => {
+            if let Some(raw) = description {
+                drops.note(&raw.path);
+            }
+            Some(Node::raw(one_line(schema.text)))
+        }
         TextFormat::Text | TextFormat::JsonObject => None,
     };
     body.put_some(

@@ -90,7 +90,16 @@ fn settings<'a>(request: &mut Request<'a>, model: Model, drops: &mut Drops) -> S
     match &request.format {
         TextFormat::Text => {}
         TextFormat::JsonObject => settings.json(None),
-        TextFormat::JsonSchema { schema, .. } => settings.json(Some(schema)),
+        TextFormat::JsonSchema {
+            schema,
+            description,
+            ..
+        } => {
+            if let Some(raw) = description {
+                drops.note(&raw.path);
+            }
+            settings.json(Some(schema));
+        }
     }
     if request.logprobs {
         settings.put("responseLogprobs", Node::Bool(true));
