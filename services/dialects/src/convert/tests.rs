@@ -1,8 +1,11 @@
 //! Every direction, there and back: one conversation asked in each dialect of an upstream of each other, one answer on four wires
 //! (PROTOCOLS §13).
 
+mod generated;
+
 use serde_json::{Value, json};
 
+use super::part::Part;
 use super::*;
 use crate::sse::Decoder;
 
@@ -45,16 +48,20 @@ fn asked(caller: Format, stream: bool) -> (Arc<dyn DialectRequest>, Bytes) {
     (Arc::from(asked), body)
 }
 
-fn open(caller: Format, upstream: Format, stream: bool) -> Translation {
-    let (asked, body) = asked(caller, stream);
-    let target = Target {
+fn target(stream: bool) -> Target<'static> {
+    Target {
         model: "up",
         public_model: "m",
         max_output: None,
         stream,
         request_id: "r1",
         now: 7,
-    };
+    }
+}
+
+fn open(caller: Format, upstream: Format, stream: bool) -> Translation {
+    let (asked, body) = asked(caller, stream);
+    let target = target(stream);
     Translation::open((caller, upstream), &asked, &body, &target).unwrap()
 }
 
