@@ -2,8 +2,8 @@
 //!
 //! A direction is a file, `convert/<caller>_to_<upstream>.rs`: it puts the caller's request into the upstream's dialect, from
 //! the original body, anew for each attempt (CASES C33), and says what is particular to answers on their way back. What a dialect
-//! demands of a request and how its answers are read and said stands once a dialect ([`chat`], [`responses`], [`anthropic`],
-//! [`gemini`]): an answer is a sequence of [`Part`]s, found by the upstream's [`Reader`] and said by the caller's [`Writer`].
+//! demands of a request and how its answers are read and said stands once a dialect (`chat`, `responses`, `anthropic`,
+//! `gemini`): an answer is a sequence of parts, found by the upstream's reader and said by the caller's writer.
 //!
 //! Invariants: nothing is left out in silence ([`Drops`], [`Refusal`]); nothing is invented; a whole answer is what its stream
 //! would have been in sum, as it goes the same way. The upstream's own [`AnswerStream`] stands in front of the reader:
