@@ -11,8 +11,8 @@ use crate::json::{Cursor, Kind};
 
 /// `max_tokens` where neither the caller nor the catalogue says: what all models since Claude 3.5 can give.
 const OUTPUT: u64 = 8192;
-/// Room for the answer beside a budget of thought.
-const BESIDE_THOUGHT: u64 = 1024;
+/// The least budget of thought that is taken, tokens.
+const LEAST_BUDGET: u64 = 1024;
 
 /// The conversation.
 #[derive(Debug, Default)]
@@ -397,6 +397,11 @@ pub(crate) fn think<'a>(
         "high" => 4096,
         _ => 8192,
     };
+    // It is a part of the limit, which is the caller's and what was held for: a quarter stays for the answer.
+    let budget = budget.min(limit / 4 * 3);
+    if budget < LEAST_BUDGET {
+        return none;
+    }
     let budget_node = Node::Number(i64::try_from(budget).unwrap_or(1024));
     Thought {
         thinking: Some(Node::object([
@@ -404,8 +409,7 @@ pub(crate) fn think<'a>(
             ("budget_tokens", budget_node),
         ])),
         effort: None,
-        // The budget is a part of the limit.
-        limit: limit.max(budget + BESIDE_THOUGHT),
+        limit,
     }
 }
 
@@ -436,3 +440,22 @@ pub(crate) fn output_config<'a>(
 
 /// Words for a model that is to answer in JSON without a schema.
 pub(crate) const JSON_ONLY: &str = "Answer with a single JSON object and nothing else.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thought_never_raises_the_callers_limit() {
+        let budget = |limit| {
+            let thought = think("claude-sonnet-4-5", Some("high"), Some(limit), None, false);
+            assert_eq!(thought.limit, limit);
+            thought.thinking.map(|thinking| thinking.render())
+        };
+        let enabled =
+            |tokens: u64| Some(format!(r#"{{"type":"enabled","budget_tokens":{tokens}}}"#));
+        assert_eq!(budget(16_000), enabled(4096));
+        assert_eq!(budget(2000), enabled(1500));
+        assert_eq!(budget(1000), None);
+    }
+}
