@@ -14,4 +14,5 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use events::{Fragment, Piece, fragment};
 pub use request::{MessagesCall, MessagesRequest};

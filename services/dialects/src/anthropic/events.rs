@@ -46,18 +46,39 @@ impl<'a> Said<'a> {
     }
 }
 
-/// The text of a `content_block_delta` that is written as Anthropic writes it, without a full reading; `None`: read it in
+/// What a piece of a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Text.
+    Text,
+    /// Thinking.
+    Thinking,
+    /// A piece of a call's input, JSON.
+    Input,
+}
+
+/// A piece of a block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fragment {
+    /// What it is.
+    pub(crate) piece: Piece,
+    /// The piece.
+    pub(crate) text: Text,
+}
+
+/// A `content_block_delta` that is written as Anthropic writes it, without a full reading; `None`: read it in
 /// full. Such an event cannot hold usage (PERF-2).
-pub(super) fn fragment(data: &str) -> Option<Text> {
-    const FORMS: [&str; 3] = [
-        r#"text_delta","text":""#,
-        r#"input_json_delta","partial_json":""#,
-        r#"thinking_delta","thinking":""#,
+pub(crate) fn fragment(data: &str) -> Option<Fragment> {
+    const FORMS: [(&str, Piece); 3] = [
+        (r#"text_delta","text":""#, Piece::Text),
+        (r#"input_json_delta","partial_json":""#, Piece::Input),
+        (r#"thinking_delta","thinking":""#, Piece::Thinking),
     ];
     let rest = data.strip_prefix(r#"{"type":"content_block_delta","index":"#)?;
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     let rest = rest.strip_prefix(r#","delta":{"type":""#)?;
-    let rest = FORMS.iter().find_map(|form| rest.strip_prefix(form))?;
+    let mut forms = FORMS.iter();
+    let (rest, piece) = forms.find_map(|(form, piece)| Some((rest.strip_prefix(form)?, *piece)))?;
     // the string begins with the quote that was just passed
     let start = data.len() - rest.len() - 1;
     let mut cursor = Cursor::at_byte(data, start);
@@ -65,7 +86,7 @@ pub(super) fn fragment(data: &str) -> Option<Text> {
     let tail = data.get(cursor.position()..)?;
     let mut closing = tail.bytes().filter(|byte| !byte.is_ascii_whitespace());
     let ended = closing.next() == Some(b'}') && closing.next() == Some(b'}');
-    (ended && closing.next().is_none()).then_some(text)
+    (ended && closing.next().is_none()).then_some(Fragment { piece, text })
 }
 
 /// Adds the text that a block begins with, or a delta brings, and says whether it is content (SPEC FWD-3's table): text,

@@ -1,7 +1,7 @@
 //! A streamed message on its way from the upstream to the caller.
 
 use super::answer::renamed;
-use super::events::{Said, block_text, fragment};
+use super::events::{Fragment, Said, block_text, fragment};
 use super::request::member;
 use crate::carry::{Carrier, Event, Grammar, State, StreamOptions, no_object};
 use crate::error::{Class, UpstreamError};
@@ -44,7 +44,7 @@ impl Grammar for Events {
         let data = event.data;
         if self.begun
             && event.name == Some(b"content_block_delta")
-            && let Some(text) = fragment(data)
+            && let Some(Fragment { text, .. }) = fragment(data)
         {
             text.pieces(data, |piece| self.text.push(piece));
             state.events += 1;

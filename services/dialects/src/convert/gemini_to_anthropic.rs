@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::anthropic::compose::{self, Choice, Turns};
-use super::chat;
+use super::anthropic::compose::model::Asked;
+use super::anthropic::compose::settings::{self, Settings};
+use super::anthropic::compose::tools::Tools;
+use super::anthropic::compose::{self, Turns, media};
+use super::anthropic::reader::{AnthropicReader, Way};
 use super::fields::{Drops, Raw, Refusal};
-use super::gemini::request::{
-    Content, Function, Mode, Output, Piece, Request, Role, drop_rest, given,
-};
+use super::gemini::request::{Content, Mode, Output, Piece, Request, Role, drop_rest, given};
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
 use super::seal::Seal;
@@ -30,13 +31,10 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     let mut turns = Turns::default();
     for piece in request.system {
         match piece.content {
-            Content::Text(text) => turns.instruct(text),
+            Content::Text(text) => turns.instruct(text, None),
             Content::Nothing => {}
             _ => return Err(Refusal::invalid(piece.path, "text in this place")),
         }
-    }
-    if config.output == Output::Json {
-        turns.instruct(compose::JSON_ONLY.into());
     }
     for turn in request.turns {
         match turn.role {
@@ -44,70 +42,41 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
             Role::Model => model(&mut turns, turn.pieces, &mut drops),
         }
     }
-    let mut body = Node::object([("model", Node::text(target.model))]);
-    if target.stream {
-        body.put("stream", Node::Bool(true));
-    }
-    turns.finish(&mut body);
-    let choice = match request.choice.mode {
-        Mode::Auto | Mode::Validated => None,
-        Mode::None => Some(Choice::None),
-        Mode::Any => match &request.choice.allowed[..] {
-            [only] => Some(Choice::Tool(only.clone())),
-            _ => Some(Choice::Any),
-        },
-    };
-    let forced = choice.as_ref().is_some_and(Choice::forces);
-    let allowed = request.choice.allowed;
-    let left = |one: &Function<'_>| allowed.is_empty() || allowed.contains(&one.name);
-    let tools = request.functions.into_iter().filter(left).map(|function| {
+    let mut tools = Tools::default();
+    for function in request.functions {
         let description = function.description.map(Node::Text);
-        compose::tool(function.name, description, function.parameters, None)
+        tools.function(function.name, description, function.parameters, false, None);
+    }
+    match request.choice.mode {
+        Mode::None => tools.none(),
+        Mode::Any => tools.required(&request.choice.allowed),
+        Mode::Auto | Mode::Validated if !request.choice.allowed.is_empty() => {
+            tools.only(&request.choice.allowed);
+        }
+        Mode::Auto | Mode::Validated => {}
+    }
+    let thinking = config.thinking.as_ref();
+    let asked = thinking.and_then(|thinking| match (thinking.budget, thinking.effort()) {
+        (Some(budget), _) if thinking.level.is_none() => Some(Asked::Budget(budget)),
+        (_, Some(effort)) => Some(Asked::Effort(effort)),
+        (_, None) => thinking.include.then_some(Asked::Freely),
     });
-    let tools: Vec<_> = tools.collect();
-    if !tools.is_empty() {
-        body.put("tools", Node::Array(tools));
-        body.put_some("tool_choice", compose::choice(choice, false));
-    }
-    let effort = config
-        .thinking
-        .as_ref()
-        .and_then(|thinking| thinking.effort());
-    let effort = effort.map(str::to_ascii_lowercase);
-    let effort = effort.as_deref();
-    let thought = compose::think(
-        target.model,
-        effort,
-        config.max_output,
-        target.max_output,
-        forced,
-    );
-    let thinks = thought.thinking.is_some();
-    if effort.is_some_and(|effort| effort != "none") && !thinks {
-        drops.note("generationConfig.thinkingConfig");
-    }
-    body.put("max_tokens", chat::compose::number(thought.limit));
-    body.put_some("thinking", thought.thinking);
-    let schema = match config.output {
-        Output::Schema(schema) => Some(schema),
-        Output::Text | Output::Json => None,
+    let settings = Settings {
+        limit: config.max_output,
+        thought: asked.map(|asked| (asked, "generationConfig.thinkingConfig")),
+        show: thinking.is_some_and(|thinking| thinking.include),
+        temperature: config.temperature,
+        top_p: config.top_p,
+        top_k: config.top_k,
+        output: match config.output {
+            Output::Text => settings::Output::Text,
+            Output::Json => settings::Output::Json,
+            Output::Schema(schema) => settings::Output::Schema(schema),
+        },
+        stop: (config.stop, &config.stop_path),
+        user: None,
     };
-    body.put_some(
-        "output_config",
-        compose::output_config(thought.effort, schema),
-    );
-    if let Some(raw) = config.temperature {
-        match compose::temperature(raw.text, thinks) {
-            Some(number) => body.put("temperature", number),
-            None => drops.note(&raw.path),
-        }
-    }
-    for (name, raw) in [("top_p", config.top_p), ("top_k", config.top_k)] {
-        match raw {
-            Some(raw) if thinks => drops.note(&raw.path),
-            raw => body.put_some(name, raw.map(|raw| Node::raw(raw.text))),
-        }
-    }
+    let (body, way) = settings::request(target, turns, tools, settings, &mut drops);
     for raw in [
         config.seed,
         config.presence_penalty,
@@ -118,22 +87,11 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     {
         drops.note(&raw.path);
     }
-    let stop: Vec<_> = config
-        .stop
-        .into_iter()
-        .filter(|stop| !stop.trim().is_empty())
-        .collect();
-    if !stop.is_empty() {
-        body.put(
-            "stop_sequences",
-            Node::Array(stop.into_iter().map(Node::Text).collect()),
-        );
-    }
     drop_rest(request.rest, &mut drops);
     Ok(Opened {
-        body: body.render(),
+        body,
         dropped: drops,
-        answering: Box::new(Back),
+        answering: Box::new(Back { way }),
     })
 }
 
@@ -146,17 +104,22 @@ fn user<'a>(turns: &mut Turns<'a>, pieces: Vec<Piece<'a>>) -> Result<(), Box<Ref
             ..
         } = piece.content
         else {
-            if let Some(block) = shown(piece)? {
-                turns.user(block);
+            match piece.content {
+                Content::Text(text) => turns.user_text(text, None),
+                content => {
+                    if let Some(block) = shown(Piece { content, ..piece })? {
+                        turns.user(block);
+                    }
+                }
             }
             continue;
         };
         let given = given(response.as_ref());
-        let mut content = vec![compose::text_block(given.text)];
+        let mut content = vec![compose::text_block(given.text, None)];
         for piece in media {
             content.extend(shown(piece)?);
         }
-        turns.result(id, content, given.error);
+        turns.result(&id, content, given.error);
     }
     Ok(())
 }
@@ -183,10 +146,10 @@ fn model<'a>(turns: &mut Turns<'a>, pieces: Vec<Piece<'a>>, drops: &mut Drops) {
                 }
                 continue;
             }
-            Content::Text(text) => turns.text(text),
+            Content::Text(text) => turns.text(text, None),
             Content::Call { id, name, args } => {
                 let args = args.map_or("{}", |raw| raw.text);
-                turns.call(id, name, Node::raw(one_line(args)));
+                turns.call(&id, &name, Node::raw(one_line(args)));
             }
             Content::Nothing => {}
             _ => drops.note(&piece.path),
@@ -201,9 +164,9 @@ fn model<'a>(turns: &mut Turns<'a>, pieces: Vec<Piece<'a>>, drops: &mut Drops) {
 fn shown(piece: Piece<'_>) -> Result<Option<Node<'_>>, Box<Refusal>> {
     Ok(match piece.content {
         Content::Text(text) if text.is_empty() => None,
-        Content::Text(text) => Some(compose::text_block(text)),
+        Content::Text(text) => Some(compose::text_block(text, None)),
         Content::Inline { mime, data, name } => {
-            let mut block = compose::inline_media(mime.clone(), data, &piece.path)?;
+            let mut block = media::inline(mime.clone(), data, &piece.path)?;
             if !mime.starts_with("image/") {
                 block.put_some("title", name.map(Node::Text));
             }
@@ -220,7 +183,7 @@ fn shown(piece: Piece<'_>) -> Result<Option<Node<'_>>, Box<Refusal>> {
             let image = mime
                 .unwrap_or(Cow::Borrowed("image/"))
                 .starts_with("image/");
-            Some(compose::media(uri, image, &piece.path)?)
+            Some(media::at_url(uri, image, &piece.path)?)
         }
         Content::Call { .. } | Content::Response { .. } => {
             return Err(Refusal::invalid(piece.path, "text or media in this place"));
@@ -231,11 +194,13 @@ fn shown(piece: Piece<'_>) -> Result<Option<Node<'_>>, Box<Refusal>> {
 
 /// The way back.
 #[derive(Debug)]
-struct Back;
+struct Back {
+    way: Way,
+}
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::anthropic::reader::AnthropicReader::default())
+        Box::new(AnthropicReader::new(&self.way))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {

@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::anthropic::compose::{self, Choice, Turns};
-use super::chat;
+use super::anthropic::compose::model::{Asked, Model};
+use super::anthropic::compose::settings::{self, Output, Settings};
+use super::anthropic::compose::tools::{Tools, object_schema};
+use super::anthropic::compose::{self, Turns, mark, media};
+use super::anthropic::reader::{AnthropicReader, Way};
 use super::fields::{Drops, Raw, Refusal};
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
@@ -22,139 +25,109 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     let mut drops = Drops::default();
     let mut turns = Turns::default();
     if let Some(text) = request.instructions.take() {
-        turns.instruct(text);
-    }
-    if matches!(request.format, TextFormat::JsonObject) {
-        turns.instruct(compose::JSON_ONLY.into());
+        turns.instruct(text, None);
     }
     for item in std::mem::take(&mut request.input) {
         say(&mut turns, item, &mut drops)?;
     }
-    let mut body = Node::object([("model", Node::text(target.model))]);
-    if target.stream {
-        body.put("stream", Node::Bool(true));
+    let mut tools = Tools::default();
+    let model = Model::named(target.model);
+    for tool in std::mem::take(&mut request.tools) {
+        declare(&mut tools, tool, model, &mut drops);
     }
-    turns.finish(&mut body);
-    let (choice, only) = choose(request.choice.take());
-    let tools = std::mem::take(&mut request.tools).into_iter();
-    let tools: Vec<_> = tools
-        .filter_map(|tool| declare(tool, &only, &mut drops))
-        .collect();
-    let forced = choice.as_ref().is_some_and(Choice::forces);
-    if !tools.is_empty() {
-        body.put("tools", Node::Array(tools));
-        let one_call = request.parallel_tool_calls == Some(false);
-        body.put_some("tool_choice", compose::choice(choice, one_call));
+    choose(&mut tools, request.choice.take());
+    if request.parallel_tool_calls == Some(false) {
+        tools.one_call();
     }
-    let reasoning = request.reasoning.take();
-    let effort = reasoning
-        .as_ref()
-        .and_then(|reasoning| reasoning.effort.clone());
-    let effort = effort.as_deref();
-    let limit = request.max_output_tokens;
-    let thought = compose::think(target.model, effort, limit, target.max_output, forced);
-    let thinks = thought.thinking.is_some();
-    if effort.is_some_and(|effort| effort != "none") && !thinks {
-        drops.note("reasoning.effort");
-    }
-    if let Some(reasoning) = reasoning {
+    let (mut effort, mut show) = (None, false);
+    if let Some(reasoning) = request.reasoning.take() {
+        (effort, show) = (reasoning.effort, reasoning.summary.is_some());
         reasoning.rest.drop_rest(&mut drops);
     }
-    body.put("max_tokens", chat::compose::number(thought.limit));
-    body.put_some("thinking", thought.thinking);
-    let schema = match &request.format {
-        TextFormat::JsonSchema {
-            schema,
-            description,
-            ..
-        } => {
-            if let Some(raw) = description {
-                drops.note(&raw.path);
-            }
-            Some(Node::raw(one_line(schema.text)))
-        }
-        TextFormat::Text | TextFormat::JsonObject => None,
+    let thought = match effort.as_deref() {
+        Some(effort) => Some((Asked::Effort(effort), "reasoning.effort")),
+        None if show => Some((Asked::Freely, "reasoning.summary")),
+        None => None,
     };
-    body.put_some(
-        "output_config",
-        compose::output_config(thought.effort, schema),
-    );
-    if let Some(raw) = request.temperature.take() {
-        match compose::temperature(raw.text, thinks) {
-            Some(number) => body.put("temperature", number),
-            None => drops.note(&raw.path),
-        }
-    }
-    if let Some(raw) = request.top_p.take() {
-        match thinks {
-            false => body.put("top_p", Node::raw(raw.text)),
-            true => drops.note(&raw.path),
-        }
-    }
     let older = request.user.take();
-    if let Some(raw) = request.safety_identifier.take().or(older) {
-        body.put("metadata", Node::object([("user_id", Node::raw(raw.text))]));
+    if let TextFormat::JsonSchema {
+        description: Some(raw),
+        ..
+    } = &request.format
+    {
+        drops.note(&raw.path);
     }
+    let settings = Settings {
+        limit: request.max_output_tokens,
+        thought,
+        show,
+        temperature: request.temperature.take(),
+        top_p: request.top_p.take(),
+        top_k: None,
+        output: match &request.format {
+            TextFormat::Text => Output::Text,
+            TextFormat::JsonObject => Output::Json,
+            TextFormat::JsonSchema { schema, .. } => Output::Schema(object_schema(schema)),
+        },
+        stop: (Vec::new(), "stop"),
+        user: request.safety_identifier.take().or(older),
+    };
+    let (body, way) = settings::request(target, turns, tools, settings, &mut drops);
+    let said = |raw: &Raw<'_>, default: [&str; 2]| !default.contains(&raw.text);
+    let tier = request.service_tier.take();
+    let verbosity = request.verbosity.take();
     for raw in [
-        request.verbosity.take(),
         request.metadata.take(),
         request.prompt_cache_key.take(),
-        request
-            .service_tier
-            .take()
-            .filter(|tier| !matches!(tier.text, r#""auto""# | r#""default""#)),
+        tier.filter(|tier| said(tier, [r#""auto""#, r#""default""#])),
+        verbosity.filter(|verbosity| said(verbosity, [r#""medium""#; 2])),
     ]
     .into_iter()
     .flatten()
     {
         drops.note(&raw.path);
     }
-    let back = Back {
-        saying: request.saying(),
-    };
+    let saying = request.saying();
     request.drop_rest(&mut drops);
     Ok(Opened {
-        body: body.render(),
+        body,
         dropped: drops,
-        answering: Box::new(back),
+        answering: Box::new(Back { saying, way }),
     })
 }
 
-/// The choice, and the tools that are left where it names some of them.
-fn choose(
-    choice: Option<responses::Choice<'_>>,
-) -> (Option<Choice<'_>>, Option<Vec<Cow<'_, str>>>) {
+fn choose<'a>(tools: &mut Tools<'a>, choice: Option<responses::Choice<'a>>) {
     match choice {
-        None => (None, None),
-        Some(responses::Choice::None) => (Some(Choice::None), None),
-        Some(responses::Choice::Auto) => (Some(Choice::Auto), None),
-        Some(responses::Choice::Required) => (Some(Choice::Any), None),
-        Some(responses::Choice::Tool { name, .. }) => (Some(Choice::Tool(name)), None),
-        Some(responses::Choice::Allowed { required, names }) => {
-            let choice = if required { Choice::Any } else { Choice::Auto };
-            (Some(choice), Some(names))
-        }
+        None | Some(responses::Choice::Auto) => {}
+        Some(responses::Choice::None) => tools.none(),
+        Some(responses::Choice::Required) => tools.required(&[]),
+        Some(responses::Choice::Tool { name, .. }) => tools.required(&[name]),
+        Some(responses::Choice::Allowed {
+            required: true,
+            names,
+        }) => tools.required(&names),
+        Some(responses::Choice::Allowed { names, .. }) => tools.only(&names),
     }
 }
 
-fn declare<'a>(
-    tool: Tool<'a>,
-    only: &Option<Vec<Cow<'a, str>>>,
-    drops: &mut Drops,
-) -> Option<Node<'a>> {
-    let is_left = only.as_ref().is_none_or(|only| only.contains(&tool.name));
+fn declare<'a>(tools: &mut Tools<'a>, mut tool: Tool<'a>, model: Model, drops: &mut Drops) {
     let description = tool.description.map(|raw| Node::raw(one_line(raw.text)));
-    let declared = if tool.custom {
+    let mark = mark(&mut tool.rest);
+    if tool.custom {
         if let Some(format) = tool.format.filter(|format| format.text.contains("grammar")) {
             drops.note(&format.path);
         }
-        compose::free_tool(tool.name, description)
+        tools.free_text(tool.name, description, mark);
     } else {
-        let schema = tool.parameters.map(|raw| Node::raw(one_line(raw.text)));
-        compose::tool(tool.name, description, schema, tool.strict)
-    };
+        let schema = tool.parameters.as_ref().map(object_schema);
+        let strict = tool.strict == Some(true);
+        if strict && !model.has_schemas() {
+            drops.note(&format!("{}.strict", tool.path));
+        }
+        let strict = strict && model.has_schemas();
+        tools.function(tool.name, description, schema, strict, mark);
+    }
     tool.rest.drop_rest(drops);
-    is_left.then_some(declared)
 }
 
 fn say<'a>(turns: &mut Turns<'a>, item: Item<'a>, drops: &mut Drops) -> Result<(), Box<Refusal>> {
@@ -175,16 +148,19 @@ fn say<'a>(turns: &mut Turns<'a>, item: Item<'a>, drops: &mut Drops) -> Result<(
             mut rest,
         } => {
             for part in content {
-                match role {
-                    Role::User => turns.user(shown(part, drops)?),
-                    Role::Assistant => {
-                        if let Some(text) = text_of(part, drops) {
-                            turns.text(text);
-                        }
+                match (role, part) {
+                    (Role::User, Content::Text { text, mut rest }) => {
+                        turns.user_text(text, mark(&mut rest));
+                        rest.drop_rest(drops);
                     }
-                    Role::System | Role::Developer => {
-                        if let Some(text) = text_of(part, drops) {
-                            turns.instruct(text);
+                    (Role::User, part) => turns.user(shown(part, drops)?),
+                    (role, part) => {
+                        let Some((text, mark)) = text_of(part, drops) else {
+                            continue;
+                        };
+                        match role {
+                            Role::Assistant => turns.text(text, mark),
+                            _ => turns.instruct(text, mark),
                         }
                     }
                 }
@@ -205,7 +181,7 @@ fn say<'a>(turns: &mut Turns<'a>, item: Item<'a>, drops: &mut Drops) -> Result<(
                 true => compose::free_input(arguments),
                 false => compose::input(arguments),
             };
-            turns.call(id, name, input);
+            turns.call(&id, &name, input);
             rest.drop_rest(drops);
         }
         Item::Output {
@@ -215,7 +191,7 @@ fn say<'a>(turns: &mut Turns<'a>, item: Item<'a>, drops: &mut Drops) -> Result<(
             for part in content {
                 given.push(shown(part, drops)?);
             }
-            turns.result(id, given, false);
+            turns.result(&id, given, false);
             rest.drop_rest(drops);
         }
         Item::Reasoning { .. } => {}
@@ -224,13 +200,17 @@ fn say<'a>(turns: &mut Turns<'a>, item: Item<'a>, drops: &mut Drops) -> Result<(
     Ok(())
 }
 
-fn text_of<'a>(part: Content<'a>, drops: &mut Drops) -> Option<Cow<'a, str>> {
+/// A text and its cache mark.
+type Marked<'a> = (Cow<'a, str>, Option<Node<'a>>);
+
+fn text_of<'a>(part: Content<'a>, drops: &mut Drops) -> Option<Marked<'a>> {
     match part {
-        Content::Text { text, rest } => {
+        Content::Text { text, mut rest } => {
+            let mark = mark(&mut rest);
             rest.drop_rest(drops);
-            Some(text)
+            Some((text, mark))
         }
-        Content::Refusal { text } => Some(text),
+        Content::Refusal { text } => Some((text, None)),
         Content::Image { path, .. } | Content::File { path, .. } | Content::Audio { path, .. } => {
             drops.note(&path);
             None
@@ -239,9 +219,9 @@ fn text_of<'a>(part: Content<'a>, drops: &mut Drops) -> Option<Cow<'a, str>> {
 }
 
 fn shown<'a>(part: Content<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refusal>> {
-    let (block, rest) = match part {
-        Content::Text { text, rest } => (compose::text_block(text), rest),
-        Content::Refusal { text } => return Ok(compose::text_block(text)),
+    let (mut block, mut rest) = match part {
+        Content::Text { text, rest } => (compose::text_block(text, None), rest),
+        Content::Refusal { text } => return Ok(compose::text_block(text, None)),
         Content::Image {
             source: Media::Url(url),
             detail,
@@ -251,7 +231,7 @@ fn shown<'a>(part: Content<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refus
             if let Some(detail) = detail.filter(|detail| detail.text != "\"auto\"") {
                 drops.note(&detail.path);
             }
-            (compose::media(url, true, &path)?, rest)
+            (media::at_url(url, true, &path)?, rest)
         }
         Content::File {
             source: Media::Url(url),
@@ -259,7 +239,7 @@ fn shown<'a>(part: Content<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refus
             path,
             rest,
         } => {
-            let mut block = compose::media(url, false, &path)?;
+            let mut block = media::at_url(url, false, &path)?;
             block.put_some("title", name.map(Node::Text));
             (block, rest)
         }
@@ -269,7 +249,7 @@ fn shown<'a>(part: Content<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refus
             path,
             rest,
         } => {
-            let mut block = compose::inline_media("application/pdf".into(), data, &path)?;
+            let mut block = media::file(name.as_deref(), data, &path)?;
             block.put_some("title", name.map(Node::Text));
             (block, rest)
         }
@@ -281,6 +261,7 @@ fn shown<'a>(part: Content<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refus
             return Err(Refusal::unsupported(path, "it hears no sound"));
         }
     };
+    block.put_some("cache_control", mark(&mut rest));
     rest.drop_rest(drops);
     Ok(block)
 }
@@ -289,13 +270,12 @@ fn shown<'a>(part: Content<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refus
 #[derive(Debug)]
 struct Back {
     saying: responses::Saying,
+    way: Way,
 }
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::anthropic::reader::AnthropicReader::new(
-            &self.saying.custom(),
-        ))
+        Box::new(AnthropicReader::new(&self.way))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {

@@ -1,24 +1,43 @@
 //! Finds the parts of Anthropic's answers (PROTOCOLS §7.2).
 //!
 //! A block begins, grows and ends; its index is not a call's number, as blocks of all kinds count. What the provider's own tools
-//! did has no counterpart elsewhere: their blocks are passed over, the text around them is not.
+//! did has no counterpart elsewhere: their blocks are passed over, the text around them is not. What is cited concerns all of
+//! the block of text that it is in, so that it is told when that ends.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::anthropic::{Fragment, Piece, fragment};
 use crate::convert::Format;
 use crate::convert::part::{Finish, Part, Put, Reader, Reason};
 use crate::convert::seal::Seal;
 use crate::error::{Class, UpstreamError};
 
+/// Citations wait for the end of their block; beyond so many bytes they are told at once, without a span.
+const MOST_CITED: usize = 256 * 1024;
+
+/// What must be known of the request to read its answer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Way {
+    /// The caller's names of tools of free text.
+    pub(crate) custom: Vec<String>,
+    /// Names of tools as they went out, and the caller's names that they stand for.
+    pub(crate) renamed: Vec<(String, String)>,
+    /// The tool whose input is the answer.
+    pub(crate) answer: Option<&'static str>,
+}
+
 /// Reads one answer.
 #[derive(Debug, Default)]
 pub(crate) struct AnthropicReader {
-    /// Names of tools of free text to the caller.
-    custom: Vec<String>,
+    way: Way,
     calls: u32,
+    /// Characters of text so far.
+    characters: u64,
+    /// The answer was given as a tool's input.
+    answered: bool,
     open: Open,
 }
 
@@ -27,12 +46,18 @@ pub(crate) struct AnthropicReader {
 enum Open {
     #[default]
     None,
+    /// Text, from this character on, and what is cited in it.
+    Text {
+        start: u64,
+        cited: Vec<String>,
+        bytes: usize,
+    },
+    /// The input of a tool that is the answer.
+    Answer,
     /// Its signature so far.
     Thinking(String),
     Call {
         key: u32,
-        /// Something of its input was said.
-        argued: bool,
         /// The input of a tool of free text, which is said when it is complete.
         free: Option<String>,
     },
@@ -101,10 +126,10 @@ struct Cited<'a> {
 }
 
 impl AnthropicReader {
-    /// Nothing was read yet. `custom`: the tools that stand for tools of free text.
-    pub(crate) fn new(custom: &[String]) -> Self {
+    /// Nothing was read yet.
+    pub(crate) fn new(way: &Way) -> Self {
         Self {
-            custom: custom.to_vec(),
+            way: way.clone(),
             ..Self::default()
         }
     }
@@ -117,6 +142,15 @@ impl Reader for AnthropicReader {
         data: &str,
         put: &mut Put<'_>,
     ) -> Result<(), Box<UpstreamError>> {
+        if let Some(Fragment { piece, text }) = fragment(data) {
+            let text = text.decode(data);
+            match piece {
+                Piece::Text => self.text(&text, put),
+                Piece::Thinking => say(Some(&text), Part::Reasoning, put),
+                Piece::Input => self.argue(&text, put),
+            }
+            return Ok(());
+        }
         let event: Event<'_> = serde_json::from_str(data).map_err(|_| {
             let text = "the upstream's answer is not what its dialect says";
             Box::new(UpstreamError::found(Class::Malformed, text))
@@ -126,7 +160,7 @@ impl Reader for AnthropicReader {
             ("content_block_start", Some(block), _) => self.start(&block, put),
             ("content_block_delta", _, Some(delta)) => self.delta(&delta, put),
             ("content_block_stop", ..) => self.stop(put),
-            ("message_delta", _, Some(delta)) => finish(&delta, put),
+            ("message_delta", _, Some(delta)) => self.finish(&delta, put),
             _ => {}
         }
         Ok(())
@@ -149,9 +183,14 @@ impl AnthropicReader {
         self.stop(put);
         match &*block.kind {
             "text" => {
-                say(block.text.as_deref(), Part::Text, put);
+                self.open = Open::Text {
+                    start: self.characters,
+                    cited: Vec::new(),
+                    bytes: 0,
+                };
+                self.text(block.text.as_deref().unwrap_or_default(), put);
                 for raw in block.citations.iter().flatten() {
-                    cite(raw, put);
+                    self.cite(raw.get(), put);
                 }
             }
             "thinking" => {
@@ -167,36 +206,52 @@ impl AnthropicReader {
                 };
                 put(0, Part::Sealed(seal));
             }
-            "tool_use" => {
-                let (key, name) = (self.calls, block.name.as_deref().unwrap_or_default());
-                self.calls += 1;
-                let custom = self.custom.iter().any(|known| known == name);
-                put(
-                    0,
-                    Part::Call {
-                        key,
-                        id: block.id.as_deref().unwrap_or_default(),
-                        name,
-                        custom,
-                        seal: None,
-                    },
-                );
-                self.open = Open::Call {
-                    key,
-                    argued: false,
-                    free: custom.then(String::new),
-                };
-                let input = block.input.map(RawValue::get);
-                if let Some(input) = input.filter(|input| input.replace(' ', "") != "{}") {
-                    self.argue(input, put);
-                }
-            }
+            "tool_use" => self.call(block, put),
             _ => {}
         }
     }
 
+    fn call(&mut self, block: &Block<'_>, put: &mut Put<'_>) {
+        let name = block.name.as_deref().unwrap_or_default();
+        if self.way.answer == Some(name) {
+            self.answered = true;
+            self.open = Open::Answer;
+        } else {
+            let mut renamed = self.way.renamed.iter();
+            let known = renamed.find(|(ours, _)| ours == name);
+            let name = known.map_or(name, |(_, theirs)| theirs);
+            let key = self.calls;
+            self.calls += 1;
+            let custom = self.way.custom.iter().any(|known| known == name);
+            put(
+                0,
+                Part::Call {
+                    key,
+                    id: block.id.as_deref().unwrap_or_default(),
+                    name,
+                    custom,
+                    seal: None,
+                },
+            );
+            self.open = Open::Call {
+                key,
+                free: custom.then(String::new),
+            };
+        }
+        let input = block.input.map(RawValue::get);
+        let some = |input: &&str| input.bytes().any(|byte| !b"{} \t\r\n".contains(&byte));
+        if let Some(input) = input.filter(some) {
+            self.argue(input, put);
+        }
+    }
+
+    fn text(&mut self, text: &str, put: &mut Put<'_>) {
+        self.characters += text.chars().count() as u64;
+        say(Some(text), Part::Text, put);
+    }
+
     fn delta(&mut self, delta: &Delta<'_>, put: &mut Put<'_>) {
-        say(delta.text.as_deref(), Part::Text, put);
+        self.text(delta.text.as_deref().unwrap_or_default(), put);
         say(delta.thinking.as_deref(), Part::Reasoning, put);
         if let (Open::Thinking(kept), Some(signature)) = (&mut self.open, &delta.signature) {
             kept.push_str(signature);
@@ -205,21 +260,29 @@ impl AnthropicReader {
             self.argue(piece, put);
         }
         if let Some(raw) = delta.citation {
-            cite(raw, put);
+            self.cite(raw.get(), put);
+        }
+    }
+
+    fn cite(&mut self, raw: &str, put: &mut Put<'_>) {
+        match &mut self.open {
+            Open::Text { cited, bytes, .. } if *bytes + raw.len() <= MOST_CITED => {
+                *bytes += raw.len();
+                cited.push(raw.to_owned());
+            }
+            _ => cite(raw, None, put),
         }
     }
 
     fn argue(&mut self, piece: &str, put: &mut Put<'_>) {
-        let Open::Call { key, argued, free } = &mut self.open else {
-            return;
-        };
-        if piece.is_empty() {
-            return;
-        }
-        *argued = true;
-        match free {
-            Some(held) => held.push_str(piece),
-            None => put(0, Part::Arguments { key: *key, piece }),
+        match &mut self.open {
+            _ if piece.is_empty() => {}
+            Open::Answer => self.text(piece, put),
+            Open::Call {
+                free: Some(held), ..
+            } => held.push_str(piece),
+            Open::Call { key, free: None } => put(0, Part::Arguments { key: *key, piece }),
+            Open::None | Open::Text { .. } | Open::Thinking(_) => {}
         }
     }
 
@@ -233,20 +296,46 @@ impl AnthropicReader {
                 };
                 put(0, Part::Sealed(seal));
             }
-            Open::Call { key, free, .. } => {
+            Open::Call { key, free } => {
                 if let Some(held) = free.filter(|held| !held.is_empty()) {
                     let piece = &*crate::convert::chat::compose::free_input(&held);
                     put(0, Part::Arguments { key, piece });
                 }
                 put(0, Part::CallEnd { key });
             }
-            Open::None | Open::Thinking(_) => {}
+            Open::Text { start, cited, .. } => {
+                for raw in cited {
+                    cite(&raw, Some((start, self.characters)), put);
+                }
+            }
+            Open::None | Open::Answer | Open::Thinking(_) => {}
         }
+    }
+
+    fn finish(&mut self, delta: &Delta<'_>, put: &mut Put<'_>) {
+        self.stop(put);
+        let Some(word) = delta.stop_reason.as_deref() else {
+            return;
+        };
+        let reason = match word {
+            "end_turn" => Reason::Stop,
+            "stop_sequence" => {
+                Reason::StopSequence(delta.stop_sequence.as_deref().unwrap_or_default())
+            }
+            "max_tokens" => Reason::Length,
+            "tool_use" if self.answered && self.calls == 0 => Reason::Stop,
+            "tool_use" => Reason::ToolCalls,
+            "pause_turn" => Reason::Paused,
+            "refusal" => Reason::Refused,
+            "model_context_window_exceeded" => Reason::ContextFull,
+            _ => Reason::Other,
+        };
+        put(0, Part::Finish(Finish { reason, raw: word }));
     }
 }
 
-fn cite(raw: &RawValue, put: &mut Put<'_>) {
-    let Ok(cited) = serde_json::from_str::<Cited<'_>>(raw.get()) else {
+fn cite(raw: &str, span: Option<(u64, u64)>, put: &mut Put<'_>) {
+    let Ok(cited) = serde_json::from_str::<Cited<'_>>(raw) else {
         return;
     };
     let url = cited.url.or(cited.source).unwrap_or_default();
@@ -256,25 +345,8 @@ fn cite(raw: &RawValue, put: &mut Put<'_>) {
         Part::Citation {
             url: &url,
             title: &title,
-            span: None,
-            raw: raw.get(),
+            span,
+            raw,
         },
     );
-}
-
-fn finish(delta: &Delta<'_>, put: &mut Put<'_>) {
-    let Some(word) = delta.stop_reason.as_deref() else {
-        return;
-    };
-    let reason = match word {
-        "end_turn" => Reason::Stop,
-        "stop_sequence" => Reason::StopSequence(delta.stop_sequence.as_deref().unwrap_or_default()),
-        "max_tokens" => Reason::Length,
-        "tool_use" => Reason::ToolCalls,
-        "pause_turn" => Reason::Paused,
-        "refusal" => Reason::Refused,
-        "model_context_window_exceeded" => Reason::ContextFull,
-        _ => Reason::Other,
-    };
-    put(0, Part::Finish(Finish { reason, raw: word }));
 }

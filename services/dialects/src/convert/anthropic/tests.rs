@@ -1,3 +1,4 @@
 //! The dialect's own side of translation.
 
+mod reader;
 mod request;
