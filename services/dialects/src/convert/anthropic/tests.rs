@@ -2,3 +2,4 @@
 
 mod reader;
 mod request;
+mod writer;

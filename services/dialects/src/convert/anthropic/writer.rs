@@ -1,19 +1,23 @@
 //! Says an answer in Anthropic's dialect: as events, or as one message (PROTOCOLS §7.2).
 //!
-//! Blocks do not overlap and their indexes have no gaps: what comes of a later call while an earlier one is open waits until that is
-//! closed. Only the first choice can be said. Arguments that are no JSON object cannot stand in a whole message: they go into
+//! Blocks do not overlap and their indexes have no gaps: what comes while a call is open waits until that is closed: further calls,
+//! then text and reasoning. Only the first choice can be said. Arguments that are no JSON object cannot stand in a whole message: they go into
 //! the member `_raw` of one, so that nothing of them is lost.
+
+mod call;
+mod ending;
 
 use std::fmt::Write as _;
 
 use bytes::BytesMut;
 
+use self::call::{Call, call_id};
+use self::ending::{citation, counts, word};
 use crate::convert::Format;
-use crate::convert::node::{one_line, quote_into};
-use crate::convert::part::{Finish, Head, Part, Reason, Writer};
+use crate::convert::node::quote_into;
+use crate::convert::part::{Head, Part, Writer};
 use crate::convert::seal::Seal;
 use crate::dialect::Form;
-use crate::json::{Cursor, Kind};
 use crate::sse::write_event;
 use crate::usage::Usage;
 
@@ -32,6 +36,10 @@ pub(crate) struct AnthropicWriter {
     blocks: Vec<String>,
     /// The text of the open block of a whole message.
     text: String,
+    /// What is cited in it, JSON, with commas between.
+    cited: String,
+    /// What waits until no call goes on.
+    later: Vec<Later>,
     /// Reasoning was said that nobody has sealed yet.
     unsealed: bool,
     /// The caller asked for thinking, and knows its blocks.
@@ -52,17 +60,13 @@ enum Open {
     Call(usize),
 }
 
+/// What came while a call went on.
 #[derive(Debug)]
-struct Call {
-    key: u32,
-    id: String,
-    name: String,
-    seal: Option<String>,
-    custom: bool,
-    /// What was not said yet, or all of it in a whole message.
-    arguments: String,
-    ended: bool,
-    said: bool,
+enum Later {
+    Text(String),
+    Reasoning(String),
+    Sealed(Format, bool, String),
+    Citation(String),
 }
 
 impl AnthropicWriter {
@@ -78,6 +82,8 @@ impl AnthropicWriter {
             calls: Vec::new(),
             blocks: Vec::new(),
             text: String::new(),
+            cited: String::new(),
+            later: Vec::new(),
             unsealed: false,
             thinks,
             finish: None,
@@ -148,6 +154,10 @@ impl AnthropicWriter {
                 if self.whole {
                     let mut block = String::from(r#"{"type":"text","text":"#);
                     quote_into(&mut block, &std::mem::take(&mut self.text));
+                    let cited = std::mem::take(&mut self.cited);
+                    if !cited.is_empty() {
+                        let _ = write!(block, r#","citations":[{cited}]"#);
+                    }
                     block.push('}');
                     self.blocks.push(block);
                 }
@@ -329,6 +339,64 @@ impl AnthropicWriter {
         }
     }
 
+    /// Cites something in the text that is open; without one there is no place for it.
+    fn cite(&mut self, citation: &str, out: &mut BytesMut) {
+        if self.open != Open::Text {
+            return;
+        }
+        if self.whole {
+            if !self.cited.is_empty() {
+                self.cited.push(',');
+            }
+            self.cited.push_str(citation);
+            return;
+        }
+        let data = format!(
+            r#"{{"type":"content_block_delta","index":{},"delta":{{"type":"citations_delta","citation":{citation}}}}}"#,
+            self.index
+        );
+        write_event(out, Some(b"content_block_delta"), &data);
+    }
+
+    /// Says something beside the calls, or keeps it while one of them goes on.
+    fn beside(&mut self, part: Later, out: &mut BytesMut) {
+        match (self.later.last_mut(), part) {
+            (Some(Later::Text(text)), Later::Text(more))
+            | (Some(Later::Reasoning(text)), Later::Reasoning(more)) => text.push_str(&more),
+            (_, part) => self.later.push(part),
+        }
+        self.resume(out);
+    }
+
+    /// Whether a call goes on.
+    fn calling(&self) -> bool {
+        self.calls.iter().any(|call| !call.said && !call.ended)
+    }
+
+    fn resume(&mut self, out: &mut BytesMut) {
+        if self.calling() {
+            return;
+        }
+        for part in std::mem::take(&mut self.later) {
+            match part {
+                Later::Text(text) => self.text(&text, out),
+                Later::Reasoning(text) => self.reasoning(&text, out),
+                Later::Citation(citation) => self.cite(&citation, out),
+                Later::Sealed(maker, redacted, value) => {
+                    let value = &*value;
+                    self.sealed(
+                        Seal {
+                            maker,
+                            redacted,
+                            value,
+                        },
+                        out,
+                    );
+                }
+            }
+        }
+    }
+
     /// `stop_reason` and `stop_sequence`, as members.
     fn ending(&self, out: &mut String) {
         let (word, sequence, raw) = match &self.finish {
@@ -353,51 +421,6 @@ impl AnthropicWriter {
     }
 }
 
-impl Call {
-    fn block(&self, input: &str) -> String {
-        let mut block = String::from(r#"{"type":"tool_use","id":"#);
-        quote_into(&mut block, &self.id);
-        block.push_str(r#","name":"#);
-        quote_into(&mut block, &self.name);
-        let _ = write!(block, r#","input":{input}}}"#);
-        block
-    }
-
-    /// Its arguments as an object.
-    fn input(&self) -> String {
-        if self.custom {
-            return crate::convert::chat::compose::free_arguments(&self.arguments);
-        }
-        let text = self.arguments.trim();
-        if text.is_empty() {
-            return "{}".to_owned();
-        }
-        let mut cursor = Cursor::new(text);
-        let valid =
-            cursor.skip().is_ok_and(|value| value.kind == Kind::Object) && cursor.end().is_ok();
-        if valid {
-            return one_line(text).into_owned();
-        }
-        let mut raw = String::from(r#"{"_raw":"#);
-        quote_into(&mut raw, text);
-        raw.push('}');
-        raw
-    }
-}
-
-/// An id of the alphabet that this dialect knows.
-fn call_id(id: &str, seed: &str, number: usize) -> String {
-    if id.is_empty() {
-        return format!("toolu_{seed}_{number}");
-    }
-    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if id.chars().all(known) {
-        return id.to_owned();
-    }
-    let kept: String = id.chars().map(|c| if known(c) { c } else { '_' }).collect();
-    format!("{kept}_{number}")
-}
-
 impl Writer for AnthropicWriter {
     fn part(&mut self, choice: u32, part: Part<'_>, out: &mut BytesMut) {
         if choice > 0 {
@@ -409,13 +432,21 @@ impl Writer for AnthropicWriter {
         }
         self.begin(out);
         match part {
-            Part::Text(text) => self.text(text, out),
+            Part::Text(text) if !self.calling() => self.text(text, out),
+            Part::Reasoning(text) if !self.calling() => self.reasoning(text, out),
+            Part::Text(text) => self.beside(Later::Text(text.to_owned()), out),
+            Part::Reasoning(text) => self.beside(Later::Reasoning(text.to_owned()), out),
             Part::Refusal(text) => {
                 self.refused = true;
-                self.text(text, out);
+                self.beside(Later::Text(text.to_owned()), out);
             }
-            Part::Reasoning(text) => self.reasoning(text, out),
-            Part::Sealed(seal) => self.sealed(seal, out),
+            Part::Sealed(seal) => {
+                let later = Later::Sealed(seal.maker, seal.redacted, seal.value.to_owned());
+                self.beside(later, out);
+            }
+            Part::Citation { url, title, .. } if !url.is_empty() => {
+                self.beside(Later::Citation(citation(url, title)), out);
+            }
             Part::Call {
                 key,
                 id,
@@ -453,9 +484,10 @@ impl Writer for AnthropicWriter {
                     call.ended = true;
                 }
                 self.say_calls(false, out);
+                self.resume(out);
             }
             Part::Finish(finish) => self.finish = Some(word(finish)),
-            // This dialect cites places of its own documents, and says nothing of the rest.
+            // This dialect has nothing for these, nor for a citation without a URL.
             Part::Begin { .. }
             | Part::Citation { .. }
             | Part::Logprobs(_)
@@ -467,6 +499,7 @@ impl Writer for AnthropicWriter {
     fn end(&mut self, out: &mut BytesMut) {
         self.begin(out);
         self.say_calls(true, out);
+        self.resume(out);
         self.close(out);
         let usage = self.usage.map_or_else(
             || r#"{"input_tokens":0,"output_tokens":0}"#.to_owned(),
@@ -489,49 +522,14 @@ impl Writer for AnthropicWriter {
     fn kept(&self) -> usize {
         let calls = self.calls.iter().map(|call| call.arguments.len() + 64);
         let blocks = self.blocks.iter().map(String::len);
-        self.text.len() + calls.sum::<usize>() + blocks.sum::<usize>()
+        let later = self.later.iter().map(|later| match later {
+            Later::Text(text) | Later::Reasoning(text) | Later::Citation(text) => text.len(),
+            Later::Sealed(_, _, value) => value.len(),
+        });
+        self.text.len()
+            + self.cited.len()
+            + later.sum::<usize>()
+            + calls.sum::<usize>()
+            + blocks.sum::<usize>()
     }
-}
-
-/// The word for a reason, the stop sequence, and the upstream's own word where ours says less.
-fn word(finish: Finish<'_>) -> (&'static str, String, String) {
-    let (word, sequence) = match finish.reason {
-        Reason::Stop | Reason::Other => ("end_turn", ""),
-        Reason::StopSequence(sequence) => ("stop_sequence", sequence),
-        Reason::Length => ("max_tokens", ""),
-        Reason::ContextFull => ("model_context_window_exceeded", ""),
-        Reason::ToolCalls => ("tool_use", ""),
-        Reason::Filtered | Reason::Refused => ("refusal", ""),
-        Reason::Paused => ("pause_turn", ""),
-    };
-    let raw = match finish.reason {
-        Reason::Other | Reason::Filtered => finish.raw,
-        _ => "",
-    };
-    (word, sequence.to_owned(), raw.to_owned())
-}
-
-/// `usage`: input without what came from caches or went into them.
-fn counts(usage: &Usage) -> String {
-    let mut out = String::from("{");
-    let written = [usage.cache_write_5m, usage.cache_write_1h];
-    let written = written.into_iter().flatten().reduce(u64::saturating_add);
-    let _ = write!(out, r#""input_tokens":{}"#, usage.input.unwrap_or(0));
-    for (name, count) in [
-        ("cache_read_input_tokens", usage.cached_input),
-        ("cache_creation_input_tokens", written),
-    ] {
-        if let Some(count) = count {
-            let _ = write!(out, r#","{name}":{count}"#);
-        }
-    }
-    let _ = write!(out, r#","output_tokens":{}"#, usage.output.unwrap_or(0));
-    if let Some(count) = usage.reasoning {
-        let _ = write!(
-            out,
-            r#","output_tokens_details":{{"thinking_tokens":{count}}}"#
-        );
-    }
-    out.push('}');
-    out
 }
