@@ -6,6 +6,7 @@
 
 mod call;
 mod ending;
+mod later;
 
 use std::fmt::Write as _;
 
@@ -13,6 +14,7 @@ use bytes::BytesMut;
 
 use self::call::{Call, call_id};
 use self::ending::{citation, counts, word};
+use self::later::Later;
 use crate::convert::Format;
 use crate::convert::node::quote_into;
 use crate::convert::part::{Head, Part, Writer};
@@ -58,15 +60,6 @@ enum Open {
     Thinking,
     /// A call, by its place.
     Call(usize),
-}
-
-/// What came while a call went on.
-#[derive(Debug)]
-enum Later {
-    Text(String),
-    Reasoning(String),
-    Sealed(Format, bool, String),
-    Citation(String),
 }
 
 impl AnthropicWriter {
@@ -358,45 +351,6 @@ impl AnthropicWriter {
         write_event(out, Some(b"content_block_delta"), &data);
     }
 
-    /// Says something beside the calls, or keeps it while one of them goes on.
-    fn beside(&mut self, part: Later, out: &mut BytesMut) {
-        match (self.later.last_mut(), part) {
-            (Some(Later::Text(text)), Later::Text(more))
-            | (Some(Later::Reasoning(text)), Later::Reasoning(more)) => text.push_str(&more),
-            (_, part) => self.later.push(part),
-        }
-        self.resume(out);
-    }
-
-    /// Whether a call goes on.
-    fn calling(&self) -> bool {
-        self.calls.iter().any(|call| !call.said && !call.ended)
-    }
-
-    fn resume(&mut self, out: &mut BytesMut) {
-        if self.calling() {
-            return;
-        }
-        for part in std::mem::take(&mut self.later) {
-            match part {
-                Later::Text(text) => self.text(&text, out),
-                Later::Reasoning(text) => self.reasoning(&text, out),
-                Later::Citation(citation) => self.cite(&citation, out),
-                Later::Sealed(maker, redacted, value) => {
-                    let value = &*value;
-                    self.sealed(
-                        Seal {
-                            maker,
-                            redacted,
-                            value,
-                        },
-                        out,
-                    );
-                }
-            }
-        }
-    }
-
     /// `stop_reason` and `stop_sequence`, as members.
     fn ending(&self, out: &mut String) {
         let (word, sequence, raw) = match &self.finish {
@@ -522,10 +476,7 @@ impl Writer for AnthropicWriter {
     fn kept(&self) -> usize {
         let calls = self.calls.iter().map(|call| call.arguments.len() + 64);
         let blocks = self.blocks.iter().map(String::len);
-        let later = self.later.iter().map(|later| match later {
-            Later::Text(text) | Later::Reasoning(text) | Later::Citation(text) => text.len(),
-            Later::Sealed(_, _, value) => value.len(),
-        });
+        let later = self.later.iter().map(Later::bytes);
         self.text.len()
             + self.cited.len()
             + later.sum::<usize>()
