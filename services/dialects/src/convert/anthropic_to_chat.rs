@@ -7,6 +7,7 @@ use super::anthropic::request::{
     Request, Role, Thinking, ThinkingMode, Tool, ToolChoice, ToolKind, drop_all,
 };
 use super::chat::compose::{self, MAX_STOP, Messages, Part};
+use super::chat::names::Names;
 use super::fields::{Drops, Fields, Raw, Refusal};
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
@@ -32,17 +33,18 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         mut drops,
     } = saying;
     let mut body = compose::body(target.model, target.stream);
-    body.put("messages", messages.finish());
+    let (messages, mut names) = messages.finish();
+    body.put("messages", messages);
     let mut tools = Vec::new();
     for tool in request.tools {
-        tools.push(declare(tool, &mut drops)?);
+        tools.push(declare(tool, &mut names, &mut drops)?);
     }
     if !tools.is_empty() {
         body.put("tools", Node::Array(tools));
         let choice = request.tool_choice.map(|choice| match choice {
             ToolChoice::Auto => Node::text("auto"),
             ToolChoice::Any => Node::text("required"),
-            ToolChoice::Tool(name) => compose::this_tool(name),
+            ToolChoice::Tool(name) => compose::this_tool(names.said(name)),
             ToolChoice::None => Node::text("none"),
         });
         body.put_some("tool_choice", choice);
@@ -96,7 +98,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     Ok(Opened {
         body: body.render(),
         dropped: drops,
-        answering: Box::new(Back { thinks }),
+        answering: Box::new(Back { thinks, names }),
     })
 }
 
@@ -116,7 +118,11 @@ fn effort<'a>(
     }
 }
 
-fn declare<'a>(tool: Tool<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refusal>> {
+fn declare<'a>(
+    tool: Tool<'a>,
+    names: &mut Names,
+    drops: &mut Drops,
+) -> Result<Node<'a>, Box<Refusal>> {
     let declared = match tool.kind {
         ToolKind::Custom {
             description,
@@ -124,7 +130,8 @@ fn declare<'a>(tool: Tool<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refusa
             strict,
         } => {
             let schema = compose::as_it_is(schema.text);
-            compose::function(tool.name, description.map(Node::Text), Some(schema), strict)
+            let name = names.said(tool.name);
+            compose::function(name, description.map(Node::Text), Some(schema), strict)
         }
         ToolKind::Versioned(kind) => {
             return Err(Refusal::unsupported(
@@ -214,7 +221,7 @@ impl<'a> Saying<'a> {
                     self.drops.note(&format!("{path}.redacted_thinking"));
                 }
                 Content::ToolUse { id, name, input } => {
-                    self.messages.call(id, name, one_line(input));
+                    self.messages.call(id, name, one_line(input), None);
                 }
                 Content::Other { kind, .. } => return Err(unknown(path, &kind)),
                 _ => self.drops.note(&path),
@@ -335,11 +342,12 @@ fn unknown(path: String, kind: &str) -> Box<Refusal> {
 #[derive(Debug)]
 struct Back {
     thinks: bool,
+    names: Names,
 }
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::chat::reader::ChatReader::default())
+        Box::new(super::chat::reader::ChatReader::new(&[], &self.names))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::chat::compose::{self, MAX_STOP, Messages, Part};
+use super::chat::names::Names;
 use super::fields::{Drops, Raw, Refusal};
 use super::gemini::request::{
     Config, Content, Mode, Output, Piece, Request, Role, drop_rest, given,
@@ -34,30 +35,31 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         }
     }
     let mut body = compose::body(target.model, target.stream);
-    body.put("messages", messages.finish());
-    let names: Vec<_> = request
+    let (messages, mut names) = messages.finish();
+    body.put("messages", messages);
+    let known: Vec<_> = request
         .functions
         .iter()
-        .map(|one| one.name.clone())
+        .map(|one| names.said(one.name.clone()))
         .collect();
-    let functions = request.functions.into_iter().map(|function| {
+    let allowed = request.choice.allowed.into_iter();
+    let allowed: Vec<_> = allowed.map(|name| names.said(name)).collect();
+    let functions = request.functions.into_iter().zip(&known);
+    let functions = functions.map(|(function, name)| {
         let description = function.description.map(Node::Text);
-        compose::function(function.name, description, function.parameters, None)
+        compose::function(name.clone(), description, function.parameters, None)
     });
     let functions: Vec<_> = functions.collect();
     if !functions.is_empty() {
         body.put("tools", Node::Array(functions));
-        body.put_some(
-            "tool_choice",
-            choose(request.choice.mode, request.choice.allowed, &names),
-        );
+        body.put_some("tool_choice", choose(request.choice.mode, allowed, &known));
     }
     configure(&mut body, request.config, &mut drops);
     drop_rest(request.rest, &mut drops);
     Ok(Opened {
         body: body.render(),
         dropped: drops,
-        answering: Box::new(Back),
+        answering: Box::new(Back { names }),
     })
 }
 
@@ -173,7 +175,10 @@ fn model<'a>(messages: &mut Messages<'a>, pieces: Vec<Piece<'a>>, drops: &mut Dr
             Content::Text(text) => messages.text(&text),
             Content::Call { id, name, args } => {
                 let args = args.map_or("{}", |raw| raw.text);
-                messages.call(id, name, one_line(args));
+                if !messages.call(id, name, one_line(args), seal) {
+                    drops.note(&format!("{}.thoughtSignature", piece.path));
+                }
+                continue;
             }
             Content::Nothing => {}
             _ => drops.note(&piece.path),
@@ -222,11 +227,13 @@ fn shown(piece: Piece<'_>) -> Result<Option<Part<'_>>, Box<Refusal>> {
 
 /// The way back.
 #[derive(Debug)]
-struct Back;
+struct Back {
+    names: Names,
+}
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::chat::reader::ChatReader::default())
+        Box::new(super::chat::reader::ChatReader::new(&[], &self.names))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {

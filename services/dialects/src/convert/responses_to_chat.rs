@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::chat::compose::{self, Messages, Part};
+use super::chat::names::Names;
 use super::fields::{Drops, Raw, Refusal};
 use super::node::Node;
 use super::part::{Head, Reader, Writer};
@@ -21,9 +22,12 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         say(&mut messages, item, &mut drops)?;
     }
     let mut body = compose::body(target.model, target.stream);
-    body.put("messages", messages.finish());
+    let (messages, mut names) = messages.finish();
+    body.put("messages", messages);
     let tools = std::mem::take(&mut request.tools).into_iter();
-    let tools: Vec<_> = tools.map(|tool| declare(tool, &mut drops)).collect();
+    let tools: Vec<_> = tools
+        .map(|tool| declare(tool, &mut names, &mut drops))
+        .collect();
     for path in &request.hosted {
         drops.note(path);
     }
@@ -33,8 +37,14 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
             Choice::None => Node::text("none"),
             Choice::Auto => Node::text("auto"),
             Choice::Required => Node::text("required"),
-            Choice::Tool { name, .. } => compose::this_tool(name),
-            Choice::Allowed { required, names } => compose::some_tools(names, required),
+            Choice::Tool { name, .. } => compose::this_tool(names.said(name)),
+            Choice::Allowed {
+                required,
+                names: some,
+            } => {
+                let some = some.into_iter().map(|name| names.said(name)).collect();
+                compose::some_tools(some, required)
+            }
         });
         body.put_some("tool_choice", choice);
         let parallel = request.parallel_tool_calls.map(Node::Bool);
@@ -81,6 +91,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         body.put_some(name, raw.map(|raw| compose::as_it_is(raw.text)));
     }
     let back = Back {
+        names,
         saying: request.saying(),
     };
     request.drop_rest(&mut drops);
@@ -136,7 +147,7 @@ fn say<'a>(
             } else {
                 arguments
             };
-            messages.call(id, name, arguments);
+            messages.call(id, name, arguments, None);
             rest.drop_rest(drops);
         }
         Item::Output {
@@ -227,16 +238,17 @@ fn shown<'a>(content: Vec<Content<'a>>, drops: &mut Drops) -> Result<Vec<Part<'a
     Ok(parts)
 }
 
-fn declare<'a>(tool: Tool<'a>, drops: &mut Drops) -> Node<'a> {
+fn declare<'a>(tool: Tool<'a>, names: &mut Names, drops: &mut Drops) -> Node<'a> {
+    let name = names.said(tool.name);
     let description = tool.description.map(|raw| compose::as_it_is(raw.text));
     let declared = if tool.custom {
         if let Some(format) = tool.format.filter(|format| format.text.contains("grammar")) {
             drops.note(&format.path);
         }
-        compose::free_text(tool.name, description)
+        compose::free_text(name, description)
     } else {
         let parameters = tool.parameters.map(|raw| compose::as_it_is(raw.text));
-        compose::function(tool.name, description, parameters, tool.strict)
+        compose::function(name, description, parameters, tool.strict)
     };
     tool.rest.drop_rest(drops);
     declared
@@ -245,12 +257,16 @@ fn declare<'a>(tool: Tool<'a>, drops: &mut Drops) -> Node<'a> {
 /// The way back.
 #[derive(Debug)]
 struct Back {
+    names: Names,
     saying: super::responses::Saying,
 }
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::chat::reader::ChatReader::new(&self.saying.custom()))
+        Box::new(super::chat::reader::ChatReader::new(
+            &self.saying.custom(),
+            &self.names,
+        ))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {

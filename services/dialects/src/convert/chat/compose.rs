@@ -1,11 +1,16 @@
 //! What chat demands of a request that is written in it (PROTOCOLS §3.1, §11.3): a list of messages, results of tools right
 //! after their calls, contents as plain strings where they are nothing but text.
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 
+use super::names::{self, Names};
 use crate::convert::Format;
 use crate::convert::node::{Node, one_line};
 use crate::convert::seal::Seal;
+use crate::json::{Cursor, Kind};
 
 /// The most stop sequences that are taken.
 pub(crate) const MAX_STOP: usize = 4;
@@ -25,18 +30,35 @@ pub(crate) enum Part<'a> {
 #[derive(Debug, Default)]
 struct Spoken<'a> {
     reasoning: String,
+    /// Items of `reasoning_details`.
+    details: Vec<Node<'a>>,
+    /// The seal of the call that follows.
+    signature: Option<String>,
     text: String,
     refusal: Option<Cow<'a, str>>,
     calls: Vec<Node<'a>>,
+    ids: Vec<Cow<'a, str>>,
+}
+
+/// A message.
+#[derive(Debug)]
+struct Message<'a> {
+    node: Node<'a>,
+    /// The calls that are in it.
+    ids: Vec<Cow<'a, str>>,
+    /// It is what a tool gave.
+    output: bool,
 }
 
 /// The messages.
 #[derive(Debug, Default)]
 pub(crate) struct Messages<'a> {
-    list: Vec<Node<'a>>,
+    list: Vec<Message<'a>>,
     spoken: Option<Spoken<'a>>,
     /// Media that tools gave: chat's tool messages hold text alone, so that these follow as the user's.
     media: Vec<Part<'a>>,
+    /// Names of tools.
+    pub(crate) names: Names,
 }
 
 impl<'a> Messages<'a> {
@@ -59,12 +81,24 @@ impl<'a> Messages<'a> {
     }
 
     /// The model thought. Only what its maker did not seal can be told to another model: `false` where it is left out.
+    /// What another chat upstream sealed goes back as it came: a detail to the others, a call's signature to the call.
     pub(crate) fn thought(&mut self, text: &str, seal: Option<Seal<'_>>) -> bool {
-        let open = seal.is_none_or(|seal| seal.maker == Format::Chat && !seal.redacted);
-        if open {
-            self.spoken().reasoning.push_str(text);
+        if seal.is_some_and(|seal| seal.maker != Format::Chat || seal.redacted) {
+            return false;
         }
-        open
+        let value = seal.and_then(|seal| seal.for_target(Format::Chat));
+        let detail = value.and_then(|value| detail(value, text));
+        if text.is_empty() && value.is_none() {
+            return true;
+        }
+        let spoken = self.spoken();
+        spoken.reasoning.push_str(text);
+        match (detail, value) {
+            (Some(detail), _) => spoken.details.push(Node::raw(detail)),
+            (None, Some(value)) if text.is_empty() => spoken.signature = Some(value.to_owned()),
+            _ => {}
+        }
+        true
     }
 
     /// The model spoke.
@@ -77,8 +111,15 @@ impl<'a> Messages<'a> {
         self.spoken().refusal = Some(text);
     }
 
-    /// The model called a tool. Without arguments it has none: `{}`.
-    pub(crate) fn call(&mut self, id: Cow<'a, str>, name: Cow<'a, str>, arguments: Cow<'a, str>) {
+    /// The model called a tool. Without arguments it has none: `{}`. `false`: its seal is a stranger's, and is left out.
+    pub(crate) fn call(
+        &mut self,
+        id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        arguments: Cow<'a, str>,
+        seal: Option<Seal<'_>>,
+    ) -> bool {
+        let (id, name) = (names::id(id), self.names.said(name));
         let arguments = if arguments.trim().is_empty() {
             Cow::Borrowed("{}")
         } else {
@@ -88,11 +129,20 @@ impl<'a> Messages<'a> {
             ("name", Node::Text(name)),
             ("arguments", Node::Text(arguments)),
         ]);
-        self.spoken().calls.push(Node::object([
-            ("id", Node::Text(id)),
+        let mut call = Node::object([
+            ("id", Node::Text(id.clone())),
             ("type", Node::text("function")),
             ("function", function),
-        ]));
+        ]);
+        let own = seal.and_then(|seal| seal.for_target(Format::Chat));
+        let spoken = self.spoken();
+        if let Some(signature) = own.map(str::to_owned).or(spoken.signature.take()) {
+            let google = Node::object([("thought_signature", Node::text(signature))]);
+            call.put("extra_content", Node::object([("google", google)]));
+        }
+        spoken.calls.push(call);
+        spoken.ids.push(id);
+        seal.is_none() || own.is_some()
     }
 
     /// What a tool gave: text in its own message, media in the user's that follows.
@@ -108,17 +158,41 @@ impl<'a> Messages<'a> {
                 media @ Part::Other(_) => self.media.push(media),
             }
         }
-        self.list.push(Node::object([
+        let id = names::id(id);
+        let at = self.place(&id);
+        let node = Node::object([
             ("role", Node::text("tool")),
             ("tool_call_id", Node::Text(id)),
             ("content", Node::text(texts.join("\n"))),
-        ]));
+        ]);
+        self.list.insert(
+            at,
+            Message {
+                node,
+                ids: Vec::new(),
+                output: true,
+            },
+        );
     }
 
-    /// The member `messages`.
-    pub(crate) fn finish(mut self) -> Node<'a> {
+    /// Where a call's output stands: behind the message with the call and the outputs that follow that. Other dialects let
+    /// something else come between.
+    fn place(&self, id: &str) -> usize {
+        let end = self.list.len();
+        let asked = |message: &Message<'_>| message.ids.iter().any(|known| known == id);
+        let Some(call) = self.list.iter().rposition(asked) else {
+            return end;
+        };
+        let behind = self.list.iter().enumerate().skip(call + 1);
+        let mut others = behind.filter(|(_, message)| !message.output);
+        others.next().map_or(end, |(at, _)| at)
+    }
+
+    /// The member `messages`, and what tools are called in it.
+    pub(crate) fn finish(mut self) -> (Node<'a>, Names) {
         self.turn();
-        Node::Array(self.list)
+        let list = self.list.into_iter().map(|message| message.node).collect();
+        (Node::Array(list), self.names)
     }
 
     fn spoken(&mut self) -> &mut Spoken<'a> {
@@ -150,19 +224,47 @@ impl<'a> Messages<'a> {
         if !spoken.reasoning.is_empty() {
             message.put("reasoning_content", Node::text(spoken.reasoning));
         }
+        if !spoken.details.is_empty() {
+            message.put("reasoning_details", Node::Array(spoken.details));
+        }
         message.put_some("refusal", spoken.refusal.map(Node::Text));
         if !spoken.calls.is_empty() {
             message.put("tool_calls", Node::Array(spoken.calls));
         }
-        self.list.push(message);
+        self.list.push(Message {
+            node: message,
+            ids: spoken.ids,
+            output: false,
+        });
     }
 
     fn push(&mut self, role: &'a str, content: Node<'a>) {
-        self.list.push(Node::object([
-            ("role", Node::text(role)),
-            ("content", content),
-        ]));
+        let node = Node::object([("role", Node::text(role)), ("content", content)]);
+        self.list.push(Message {
+            node,
+            ids: Vec::new(),
+            output: false,
+        });
     }
+}
+
+/// An item of `reasoning_details` with its text again (see the reader); nothing where the seal is none.
+fn detail(sealed: &str, text: &str) -> Option<String> {
+    let mut cursor = Cursor::new(sealed);
+    let whole = cursor
+        .skip()
+        .ok()
+        .filter(|value| value.kind == Kind::Object);
+    whole.filter(|_| cursor.end().is_ok())?;
+    let kind = crate::json::member(sealed, "type").and_then(|kind| kind.text());
+    let name = match kind.map(|kind| kind.decode(sealed)).as_deref() {
+        Some("reasoning.text") => "text",
+        Some("reasoning.summary") => "summary",
+        _ => return Some(sealed.to_owned()),
+    };
+    let inside = sealed.trim_start().strip_prefix('{')?;
+    let text = Node::object([(name, Node::text(text))]).render();
+    Some(format!("{},{inside}", text.strip_suffix('}')?))
 }
 
 /// A content: one text is a string, as every server understands it.
@@ -287,14 +389,11 @@ pub(crate) fn number<'a>(tokens: u64) -> Node<'a> {
 
 /// A `safety_identifier` of the allowed length; of a longer one its beginning and a digest.
 pub(crate) fn user(user: Cow<'_, str>) -> Cow<'_, str> {
-    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     if user.chars().count() <= MAX_USER {
         return user;
     }
-    let mut hasher = DefaultHasher::new();
-    user.hash(&mut hasher);
     let head: String = user.chars().take(MAX_USER - 17).collect();
-    Cow::Owned(format!("{head}_{:016x}", hasher.finish()))
+    Cow::Owned(format!("{head}_{:016x}", names::hash(&user, 0)))
 }
 
 /// A budget of thought as an effort (PROTOCOLS §11.3).

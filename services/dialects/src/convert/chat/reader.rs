@@ -1,14 +1,26 @@
 //! Finds the parts of chat's answers (PROTOCOLS §3.3).
 //!
+//! Besides what OpenAI's document has, it reads what servers in the wild say: thoughts in `reasoning_content` or `reasoning`,
+//! OpenRouter's `reasoning_details` and `images`, Mistral's contents in parts, and the signature that Google's chat endpoint
+//! puts on a call. A detail is a seal as a whole, but for its text.
+//!
 //! Servers differ in what they leave out: a fragment of a call without an index belongs to the call that its id names, or to the
 //! last one; arguments may come as an object; a call is begun when its name is known.
+
+mod content;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use self::content::{detail, images, say_content};
+use super::names::Names;
+use crate::convert::Format;
 use crate::convert::part::{Finish, Part, Put, Reader, Reason};
+use crate::convert::seal::Seal;
 use crate::error::{Class, UpstreamError};
 use crate::json::{Cursor, Kind};
 
@@ -16,9 +28,17 @@ use crate::json::{Cursor, Kind};
 #[derive(Debug, Default)]
 pub(crate) struct ChatReader {
     begun: bool,
-    /// Names of functions that are tools of free text to the caller.
-    custom: Vec<String>,
+    tools: Tools,
     choices: Vec<State>,
+}
+
+/// What the caller's tools are.
+#[derive(Debug, Default)]
+struct Tools {
+    /// Names of functions that are tools of free text to the caller, as the caller has them.
+    custom: Vec<String>,
+    /// Names that the upstream knows them by.
+    names: Names,
 }
 
 /// What is known of a choice.
@@ -76,13 +96,17 @@ struct Delta<'a> {
     #[serde(borrow, default)]
     reasoning: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    reasoning_details: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     refusal: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    images: Option<&'a RawValue>,
     #[serde(borrow, default)]
     tool_calls: Option<Vec<Fragment<'a>>>,
     #[serde(borrow, default)]
     function_call: Option<Function<'a>>,
     #[serde(borrow, default)]
-    annotations: Option<Vec<Annotation<'a>>>,
+    annotations: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -95,6 +119,8 @@ struct Fragment<'a> {
     function: Option<Function<'a>>,
     #[serde(borrow, default)]
     custom: Option<Function<'a>>,
+    #[serde(borrow, default)]
+    extra_content: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
@@ -123,10 +149,13 @@ struct Cited<'a> {
 
 impl ChatReader {
     /// Nothing was read yet. `custom`: the functions that stand for tools of free text
-    /// (see [`free_text`](super::compose::free_text)).
-    pub(crate) fn new(custom: &[String]) -> Self {
+    /// (see [`free_text`](super::compose::free_text)); `names`: what the request calls the tools.
+    pub(crate) fn new(custom: &[String], names: &Names) -> Self {
         Self {
-            custom: custom.to_vec(),
+            tools: Tools {
+                custom: custom.to_vec(),
+                names: names.clone(),
+            },
             ..Self::default()
         }
     }
@@ -193,17 +222,23 @@ impl ChatReader {
             if let Some(text) = text(delta.reasoning_content).or_else(|| text(delta.reasoning)) {
                 put(index, Part::Reasoning(&text));
             }
-            if let Some(text) = text(delta.content) {
-                put(index, Part::Text(&text));
+            if let Some(raw) = delta.reasoning_details {
+                each(raw, |item| seal(index, item, put));
+            }
+            if let Some(raw) = delta.content {
+                say_content(index, raw.get(), put);
             }
             if let Some(text) = text(delta.refusal) {
                 put(index, Part::Refusal(&text));
             }
-            for annotation in delta.annotations.into_iter().flatten() {
-                cite(index, &annotation, put);
+            if let Some(raw) = delta.images {
+                images(index, raw.get(), put);
+            }
+            if let Some(raw) = delta.annotations {
+                each(raw, |item| cite(index, item, put));
             }
             for fragment in delta.tool_calls.into_iter().flatten() {
-                state.fragment(fragment, &self.custom, put);
+                state.fragment(fragment, &self.tools, put);
             }
             if let Some(older) = delta.function_call {
                 let fragment = Fragment {
@@ -211,8 +246,9 @@ impl ChatReader {
                     id: None,
                     function: Some(older),
                     custom: None,
+                    extra_content: None,
                 };
-                state.fragment(fragment, &self.custom, put);
+                state.fragment(fragment, &self.tools, put);
             }
         }
         if let Some(probs) = choice.logprobs.and_then(|probs| probs.content) {
@@ -241,8 +277,27 @@ impl ChatReader {
     }
 }
 
-fn cite(index: u32, annotation: &Annotation<'_>, put: &mut Put<'_>) {
-    let Some(raw) = annotation.url_citation else {
+/// Reads each item of a list.
+fn each(list: &RawValue, mut read: impl FnMut(&str)) {
+    let list = list.get();
+    let mut items = || {
+        let mut cursor = Cursor::new(list);
+        cursor.enter_array()?;
+        let mut first = true;
+        while cursor.next_item(&mut first)? {
+            read(cursor.skip()?.span.of(list));
+        }
+        Ok::<(), crate::json::JsonError>(())
+    };
+    // what is no list has no items; the value itself is valid
+    let _none = items();
+}
+
+fn cite(index: u32, item: &str, put: &mut Put<'_>) {
+    let Ok(Annotation {
+        url_citation: Some(raw),
+    }) = serde_json::from_str::<Annotation<'_>>(item)
+    else {
         return;
     };
     if let Ok(cited) = serde_json::from_str::<Cited<'_>>(raw.get()) {
@@ -256,6 +311,26 @@ fn cite(index: u32, annotation: &Annotation<'_>, put: &mut Put<'_>) {
             },
         );
     }
+}
+
+/// The seal that an item of `reasoning_details` is, if it is one.
+fn seal(index: u32, item: &str, put: &mut Put<'_>) {
+    if let Some(value) = detail(item) {
+        let seal = Seal {
+            maker: Format::Chat,
+            redacted: false,
+            value: &value,
+        };
+        put(index, Part::Sealed(seal));
+    }
+}
+
+/// `extra_content.google.thought_signature`.
+fn signature(extra: Option<&RawValue>) -> Option<Cow<'_, str>> {
+    let extra = extra?.get();
+    let google = crate::json::member(extra, "google")?.span.of(extra);
+    let signature = crate::json::member(google, "thought_signature")?.text()?;
+    Some(signature.decode(google)).filter(|text| !text.is_empty())
 }
 
 impl State {
@@ -276,7 +351,7 @@ impl State {
         })
     }
 
-    fn fragment(&mut self, fragment: Fragment<'_>, custom: &[String], put: &mut Put<'_>) {
+    fn fragment(&mut self, fragment: Fragment<'_>, tools: &Tools, put: &mut Put<'_>) {
         let place = self.place(&fragment);
         let index = self.index;
         let key = u32::try_from(place).unwrap_or(u32::MAX);
@@ -287,22 +362,27 @@ impl State {
             call.id = id.into_owned();
         }
         let free = fragment.custom.is_some();
+        let signature = signature(fragment.extra_content);
         let function = fragment.function.or(fragment.custom).unwrap_or_default();
         if let Some(name) = function.name.filter(|_| call.name.is_empty()) {
-            call.name = name.into_owned();
+            call.name = tools.names.own(&name).to_owned();
         }
         if let Some(piece) = arguments(function.arguments) {
             call.held.push_str(&piece);
         }
         if !call.begun && !call.name.is_empty() {
             call.begun = true;
-            call.custom = !free && custom.contains(&call.name);
+            call.custom = !free && tools.custom.contains(&call.name);
             let begin = Part::Call {
                 key,
                 id: &call.id,
                 name: &call.name,
                 custom: free || call.custom,
-                seal: None,
+                seal: signature.as_deref().map(|value| Seal {
+                    maker: Format::Chat,
+                    redacted: false,
+                    value,
+                }),
             };
             put(index, begin);
         }

@@ -2,15 +2,26 @@
 //!
 //! The role comes once a choice, before everything else; a call's index counts from 0 without gaps, its id and name come once.
 //! What ends a choice comes at the end, when it is known whether tools were called.
+//!
+//! What OpenAI's document has no place for stands beside: thoughts in `reasoning_content`, their seals in
+//! `reasoning_details`, a call's seal in `extra_content.google`, images in `images`, and what was cited that has no URL in
+//! `citations`, in the upstream's own words. Items of such lists are numbered, as clients gather lists by `index`.
+
+mod choice;
+mod counts;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Write as _;
 
 use bytes::{BufMut as _, BytesMut};
 
+use self::choice::{Call, Choice, Place, kept};
+use self::counts::counts;
 use super::AnswerShape;
 use crate::convert::Format;
 use crate::convert::node::{one_line, quote_into};
-use crate::convert::part::{Finish, Head, Part, Reason, Writer};
+use crate::convert::part::{Head, Part, Writer};
 use crate::convert::seal::Seal;
 use crate::dialect::Form;
 use crate::sse::DONE;
@@ -30,53 +41,6 @@ pub(crate) struct ChatWriter {
     usage: Option<Usage>,
     /// The members of the delta that is being written.
     delta: String,
-}
-
-/// What is known of a choice.
-#[derive(Debug, Default)]
-struct Choice {
-    begun: bool,
-    text: String,
-    reasoning: String,
-    refusal: String,
-    /// The thought that is not sealed yet.
-    thought: String,
-    details: Items,
-    annotations: Items,
-    images: Items,
-    logprobs: String,
-    calls: Vec<Call>,
-    finish: Option<(Reason<'static>, String)>,
-}
-
-/// Items of a list, with commas between them.
-#[derive(Debug, Default)]
-struct Items {
-    json: String,
-    count: usize,
-}
-
-#[derive(Debug)]
-struct Call {
-    key: u32,
-    id: String,
-    name: String,
-    custom: bool,
-    arguments: String,
-    seal: Option<String>,
-    /// Something of its arguments was said.
-    argued: bool,
-    ended: bool,
-}
-
-impl Items {
-    fn add(&mut self, item: &str) {
-        if self.count > 0 {
-            self.json.push(',');
-        }
-        self.json.push_str(item);
-        self.count += 1;
-    }
 }
 
 impl ChatWriter {
@@ -132,18 +96,17 @@ impl ChatWriter {
         out.reserve(self.constant.len() + self.delta.len() + 96);
         out.put_slice(b"data: ");
         out.put_slice(self.constant.as_bytes());
-        let mut choice = format!(r#"{{"index":{index},"delta":{{"#);
-        choice.push_str(&self.delta);
+        let _ = write!(out, r#"{{"index":{index},"delta":{{"#);
+        out.put_slice(self.delta.as_bytes());
         self.delta.clear();
         match logprobs {
             Some(items) => {
-                choice.push_str(r#"},"logprobs":{"content":["#);
-                choice.push_str(&one_line(items));
-                choice.push_str(r#"],"refusal":null},"finish_reason":null}]"#);
+                out.put_slice(br#"},"logprobs":{"content":["#);
+                out.put_slice(one_line(items).as_bytes());
+                out.put_slice(br#"],"refusal":null},"finish_reason":null}]"#);
             }
-            None => choice.push_str(r#"},"logprobs":null,"finish_reason":null}]"#),
+            None => out.put_slice(br#"},"logprobs":null,"finish_reason":null}]"#),
         }
-        out.put_slice(choice.as_bytes());
         self.close(out);
     }
 
@@ -200,10 +163,8 @@ impl ChatWriter {
         quote_into(&mut item, &said);
         item.push('}');
         let number = choice.details.count;
-        choice.details.count += usize::from(!whole);
-        if whole {
-            choice.details.add(&item);
-        } else {
+        choice.details.add(&item, whole);
+        if !whole {
             self.item("reasoning_details", number, &item, index, out);
         }
     }
@@ -222,16 +183,18 @@ impl ChatWriter {
         }
         choice.thought.clear();
         let number = choice.calls.len();
-        let begin = (!whole).then(|| call.begin(number, older));
+        let mut delta = String::new();
+        call.begin(Place::of(number, older), &mut delta);
         choice.calls.push(call);
-        if let Some(begin) = begin {
-            self.delta.push_str(&begin);
+        if !whole {
+            self.delta.push_str(&delta);
             self.say(index, None, out);
         }
     }
 
     fn arguments(&mut self, index: usize, key: u32, piece: &str, out: &mut BytesMut) {
         let (whole, older) = (self.whole(), self.asked.functions);
+        let mut delta = std::mem::take(&mut self.delta);
         let Some(choice) = self.choice(index) else {
             return;
         };
@@ -246,24 +209,8 @@ impl ChatWriter {
             call.arguments.push_str(piece);
             return;
         }
-        let custom = call.custom;
-        if older {
-            self.delta.push_str(r#""function_call":{"arguments":"#);
-            quote_into(&mut self.delta, piece);
-            self.delta.push('}');
-        } else {
-            let (kind, member) = if custom {
-                ("custom", "input")
-            } else {
-                ("function", "arguments")
-            };
-            let _ = write!(
-                self.delta,
-                r#""tool_calls":[{{"index":{number},"{kind}":{{"{member}":"#
-            );
-            quote_into(&mut self.delta, piece);
-            self.delta.push_str("}}]");
-        }
+        call.piece(Place::of(number, older), piece, &mut delta);
+        self.delta = delta;
         self.say(index, None, out);
     }
 
@@ -329,129 +276,6 @@ impl ChatWriter {
     }
 }
 
-impl Call {
-    /// The members of the delta that begins it.
-    fn begin(&self, number: usize, older: bool) -> String {
-        let mut delta = String::new();
-        if older {
-            delta.push_str(r#""function_call":{"name":"#);
-            quote_into(&mut delta, &self.name);
-            delta.push_str(r#","arguments":""}"#);
-            return delta;
-        }
-        let _ = write!(delta, r#""tool_calls":[{{"index":{number},"#);
-        self.members("", &mut delta);
-        delta.push_str("}]");
-        delta
-    }
-
-    /// Its members.
-    fn members(&self, arguments: &str, out: &mut String) {
-        out.push_str(r#""id":"#);
-        quote_into(out, &self.id);
-        let (kind, member) = if self.custom {
-            ("custom", "input")
-        } else {
-            ("function", "arguments")
-        };
-        let _ = write!(out, r#","type":"{kind}","{kind}":{{"name":"#);
-        quote_into(out, &self.name);
-        let _ = write!(out, r#","{member}":"#);
-        quote_into(out, arguments);
-        out.push('}');
-        if let Some(seal) = &self.seal {
-            out.push_str(r#","extra_content":{"google":{"thought_signature":"#);
-            quote_into(out, seal);
-            out.push_str("}}");
-        }
-    }
-}
-
-impl Choice {
-    /// Why it ended, as two members behind a comma.
-    fn ending(&self, older: bool, out: &mut String) {
-        let (reason, raw) = match &self.finish {
-            Some((reason, raw)) => (*reason, raw.as_str()),
-            None => (Reason::Stop, ""),
-        };
-        let calls = match older {
-            true => "function_call",
-            false => "tool_calls",
-        };
-        let word = match reason {
-            Reason::Length | Reason::ContextFull => "length",
-            Reason::Filtered | Reason::Refused => "content_filter",
-            _ if !self.calls.is_empty() => calls,
-            _ => "stop",
-        };
-        let _ = write!(out, r#","finish_reason":"{word}""#);
-        let plain = matches!(reason, Reason::Stop | Reason::Length | Reason::ToolCalls);
-        if !plain && !raw.is_empty() {
-            out.push_str(r#","native_finish_reason":"#);
-            quote_into(out, raw);
-        }
-    }
-
-    /// The members of a message but for its role.
-    fn message(&self, older: bool, out: &mut String) {
-        out.push_str(r#""content":"#);
-        if self.text.is_empty() && (!self.calls.is_empty() || !self.refusal.is_empty()) {
-            out.push_str("null");
-        } else {
-            quote_into(out, &self.text);
-        }
-        out.push_str(r#","refusal":"#);
-        if self.refusal.is_empty() {
-            out.push_str("null");
-        } else {
-            quote_into(out, &self.refusal);
-        }
-        if !self.reasoning.is_empty() {
-            out.push_str(r#","reasoning_content":"#);
-            quote_into(out, &self.reasoning);
-        }
-        for (name, items) in [
-            ("reasoning_details", &self.details),
-            ("annotations", &self.annotations),
-            ("images", &self.images),
-        ] {
-            if items.count > 0 {
-                let _ = write!(out, r#","{name}":[{}]"#, items.json);
-            }
-        }
-        let arguments = |call: &Call| match call.arguments.as_str() {
-            "" if !call.custom => "{}".to_owned(),
-            given => given.to_owned(),
-        };
-        if let (true, Some(call)) = (older, self.calls.first()) {
-            out.push_str(r#","function_call":{"name":"#);
-            quote_into(out, &call.name);
-            out.push_str(r#","arguments":"#);
-            quote_into(out, &arguments(call));
-            out.push('}');
-        } else if !self.calls.is_empty() {
-            out.push_str(r#","tool_calls":["#);
-            for (number, call) in self.calls.iter().enumerate() {
-                out.push_str(if number > 0 { ",{" } else { "{" });
-                call.members(&arguments(call), out);
-                out.push('}');
-            }
-            out.push(']');
-        }
-    }
-
-    fn kept(&self) -> usize {
-        let calls = self.calls.iter();
-        self.text.len()
-            + self.reasoning.len()
-            + self.thought.len()
-            + self.details.json.len()
-            + self.images.json.len()
-            + self.logprobs.len()
-            + calls.map(|call| call.arguments.len() + 64).sum::<usize>()
-    }
-}
-
 impl Writer for ChatWriter {
     fn part(&mut self, choice: u32, part: Part<'_>, out: &mut BytesMut) {
         let index = usize::try_from(choice).map_or(MAX_CHOICE, |index| index.min(MAX_CHOICE));
@@ -471,6 +295,7 @@ impl Writer for ChatWriter {
         match part {
             Part::Text(text) => {
                 state.thought.clear();
+                state.characters += text.chars().count() as u64;
                 if whole {
                     state.text.push_str(text);
                 } else {
@@ -517,15 +342,29 @@ impl Writer for ChatWriter {
             // A place in a document that has no address has no counterpart.
             Part::Citation { url: "", .. } => {}
             Part::Citation {
-                url, title, span, ..
+                url,
+                title,
+                span,
+                raw,
             } => {
-                let item = citation(url, title, span);
-                if whole {
-                    state.annotations.add(&item);
+                let (name, list, item) = if url.is_empty() {
+                    (
+                        "citations",
+                        &mut state.citations,
+                        one_line(raw).into_owned(),
+                    )
                 } else {
-                    let number = state.annotations.count;
-                    state.annotations.count += 1;
-                    self.item("annotations", number, &item, index, out);
+                    let span = span.unwrap_or((state.characters, state.characters));
+                    (
+                        "annotations",
+                        &mut state.annotations,
+                        citation(url, title, span),
+                    )
+                };
+                let number = list.count;
+                list.add(&item, whole);
+                if !whole {
+                    self.item(name, number, &item, index, out);
                 }
             }
             Part::Logprobs(items) => {
@@ -542,11 +381,9 @@ impl Writer for ChatWriter {
                 let mut item = String::from(r#"{"type":"image_url","image_url":{"url":"#);
                 quote_into(&mut item, &format!("data:{mime};base64,{data}"));
                 item.push_str("}}");
-                if whole {
-                    state.images.add(&item);
-                } else {
-                    let number = state.images.count;
-                    state.images.count += 1;
+                let number = state.images.count;
+                state.images.add(&item, whole);
+                if !whole {
                     self.item("images", number, &item, index, out);
                 }
             }
@@ -557,21 +394,12 @@ impl Writer for ChatWriter {
 
     fn end(&mut self, out: &mut BytesMut) {
         self.begin(None);
-        self.role(0, out);
-        for index in 0..self.choices.len() {
-            let calls = self.choices.get(index).map(|choice| &choice.calls);
+        for index in 0..self.choices.len().max(1) {
+            self.role(index, out);
+            let choice = self.choices.get(index).filter(|choice| !choice.broken());
+            let calls = choice.map(|choice| &choice.calls);
             let keys: Vec<u32> = calls.into_iter().flatten().map(|call| call.key).collect();
-            let finish = self
-                .choices
-                .get(index)
-                .and_then(|choice| choice.finish.as_ref());
-            let broken = finish.is_some_and(|(reason, _)| {
-                matches!(
-                    reason,
-                    Reason::Length | Reason::ContextFull | Reason::Filtered
-                )
-            });
-            for key in keys.into_iter().filter(|_| !broken) {
+            for key in keys {
                 self.call_end(index, key, out);
             }
         }
@@ -595,23 +423,8 @@ impl Writer for ChatWriter {
     }
 }
 
-fn kept(finish: Finish<'_>) -> (Reason<'static>, String) {
-    let reason = match finish.reason {
-        Reason::StopSequence(_) => Reason::StopSequence(""),
-        Reason::Stop => Reason::Stop,
-        Reason::Length => Reason::Length,
-        Reason::ContextFull => Reason::ContextFull,
-        Reason::ToolCalls => Reason::ToolCalls,
-        Reason::Filtered => Reason::Filtered,
-        Reason::Refused => Reason::Refused,
-        Reason::Paused => Reason::Paused,
-        Reason::Other => Reason::Other,
-    };
-    (reason, finish.raw.to_owned())
-}
-
-fn citation(url: &str, title: &str, span: Option<(u64, u64)>) -> String {
-    let (start, end) = span.unwrap_or_default();
+/// A citation; one whose place was not told stands where the text had come to.
+fn citation(url: &str, title: &str, (start, end): (u64, u64)) -> String {
     let mut item = format!(
         r#"{{"type":"url_citation","url_citation":{{"start_index":{start},"end_index":{end},"url":"#
     );
@@ -620,44 +433,4 @@ fn citation(url: &str, title: &str, span: Option<(u64, u64)>) -> String {
     quote_into(&mut item, title);
     item.push_str("}}");
     item
-}
-
-/// `usage`: what was not told is left out of the details.
-fn counts(usage: &Usage) -> String {
-    let (input, output) = (usage.total_input().unwrap_or(0), usage.output.unwrap_or(0));
-    let total = input.saturating_add(output);
-    let mut out =
-        format!(r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{total}"#);
-    let written = [usage.cache_write_5m, usage.cache_write_1h];
-    let written = written.into_iter().flatten().reduce(u64::saturating_add);
-    for (name, counts) in [
-        (
-            "prompt_tokens_details",
-            [
-                ("cached_tokens", usage.cached_input),
-                ("cache_write_tokens", written),
-                ("audio_tokens", usage.input_audio),
-            ],
-        ),
-        (
-            "completion_tokens_details",
-            [
-                ("reasoning_tokens", usage.reasoning),
-                ("audio_tokens", usage.output_audio),
-                ("image_tokens", usage.output_image),
-            ],
-        ),
-    ] {
-        let told = counts
-            .into_iter()
-            .filter_map(|(name, count)| Some((name, count?)));
-        let told: Vec<String> = told
-            .map(|(name, count)| format!(r#""{name}":{count}"#))
-            .collect();
-        if !told.is_empty() {
-            let _ = write!(out, r#","{name}":{{{}}}"#, told.join(","));
-        }
-    }
-    out.push('}');
-    out
 }

@@ -1,0 +1,45 @@
+//! `usage` in chat's shape (PROTOCOLS §3.2).
+
+use std::fmt::Write as _;
+
+use crate::usage::Usage;
+
+/// `usage`: what was not told is left out of the details.
+pub(super) fn counts(usage: &Usage) -> String {
+    let (input, output) = (usage.total_input().unwrap_or(0), usage.output.unwrap_or(0));
+    let total = input.saturating_add(output);
+    let mut out =
+        format!(r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{total}"#);
+    let written = [usage.cache_write_5m, usage.cache_write_1h];
+    let written = written.into_iter().flatten().reduce(u64::saturating_add);
+    for (name, counts) in [
+        (
+            "prompt_tokens_details",
+            [
+                ("cached_tokens", usage.cached_input),
+                ("cache_write_tokens", written),
+                ("audio_tokens", usage.input_audio),
+            ],
+        ),
+        (
+            "completion_tokens_details",
+            [
+                ("reasoning_tokens", usage.reasoning),
+                ("audio_tokens", usage.output_audio),
+                ("image_tokens", usage.output_image),
+            ],
+        ),
+    ] {
+        let told = counts
+            .into_iter()
+            .filter_map(|(name, count)| Some((name, count?)));
+        let told: Vec<String> = told
+            .map(|(name, count)| format!(r#""{name}":{count}"#))
+            .collect();
+        if !told.is_empty() {
+            let _ = write!(out, r#","{name}":{{{}}}"#, told.join(","));
+        }
+    }
+    out.push('}');
+    out
+}
