@@ -339,8 +339,6 @@ impl Writer for ChatWriter {
             }
             Part::Arguments { key, piece } => self.arguments(index, key, piece, out),
             Part::CallEnd { key } => self.call_end(index, key, out),
-            // A place in a document that has no address has no counterpart.
-            Part::Citation { url: "", .. } => {}
             Part::Citation {
                 url,
                 title,
