@@ -29,6 +29,7 @@ mod key_form;
 mod keys;
 mod parameters;
 mod sse;
+mod translate;
 
 /// A target of fuzzing.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,7 @@ pub const TARGETS: &[Target] = &[
     target("gemini", dialects::gemini),
     target("media", dialects::media),
     target("responses", dialects::responses),
+    target("translate", translate::translate),
     target("errors", errors::errors),
     target("parameters", parameters::parameters),
     target("catalogue", catalogue::catalogue),

@@ -66,6 +66,7 @@ targets! {
     gemini: 6000,
     media: 5000,
     responses: 5000,
+    translate: 5000,
     errors: 12000,
     parameters: 15000,
     catalogue: 2500,

@@ -122,6 +122,12 @@ impl AnswerStream for TranslatedStream {
         read.and(said)
     }
 
+    fn finish_whole(&mut self) -> Result<(), Box<UpstreamError>> {
+        let read = self.upstream.finish_whole();
+        let said = self.turn();
+        read.and(said)
+    }
+
     fn take(&mut self) -> Option<Bytes> {
         (!self.out.is_empty()).then(|| self.out.split().freeze())
     }
