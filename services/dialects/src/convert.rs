@@ -14,6 +14,7 @@ mod anthropic;
 mod anthropic_to_chat;
 mod anthropic_to_gemini;
 mod anthropic_to_responses;
+mod calls;
 mod chat;
 mod chat_to_anthropic;
 mod chat_to_gemini;

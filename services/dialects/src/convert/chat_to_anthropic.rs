@@ -32,6 +32,13 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     let effort = request.reasoning_effort.take();
     let thought = effort.as_deref();
     let older = request.rest.take("user");
+    let user = match (request.rest.take("safety_identifier"), older) {
+        (Some(user), older) => {
+            older.iter().for_each(|older| drops.note(&older.path));
+            Some(user)
+        }
+        (None, older) => older,
+    };
     if let OutputFormat::JsonSchema {
         description: Some(raw),
         ..
@@ -55,7 +62,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
             OutputFormat::JsonObject | OutputFormat::JsonSchema { .. } => Output::Json,
         },
         stop: (std::mem::take(&mut request.stop), "stop"),
-        user: request.rest.take("safety_identifier").or(older),
+        user,
     };
     let (body, way) = settings::request(target, turns, tools, settings, &mut drops);
     let asked = request.asked;

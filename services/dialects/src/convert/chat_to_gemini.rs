@@ -195,8 +195,15 @@ impl<'a> Saying<'a, '_> {
                     }
                 }
                 for part in content {
-                    if let Shown::Text(text) = self.shown(part)? {
-                        self.contents.model_text(text);
+                    match part {
+                        Content::Image { path, .. }
+                        | Content::Audio { path, .. }
+                        | Content::File { path, .. } => self.drops.note(&path),
+                        text => {
+                            if let Shown::Text(text) = self.shown(text)? {
+                                self.contents.model_text(text);
+                            }
+                        }
                     }
                 }
                 calls.into_iter().for_each(|call| self.call(call));
@@ -229,6 +236,12 @@ impl<'a> Saying<'a, '_> {
         } else {
             arguments(call.arguments.clone())
         };
+        let stranger = call
+            .seal()
+            .is_some_and(|seal| seal.for_target(super::Format::Gemini).is_none());
+        if stranger {
+            self.drops.note(&format!("{}.extra_content", call.path));
+        }
         let named = (call.id.clone(), call.name.clone());
         self.contents.call(named, args, call.seal());
         for rest in call.rest {
@@ -262,6 +275,9 @@ impl<'a> Saying<'a, '_> {
             } => {
                 let part = match source {
                     FileSource::Data(data) if data.starts_with("data:") => {
+                        if name.is_some() {
+                            self.drops.note(&format!("{path}.file.filename"));
+                        }
                         media::at_url(data, &path)?
                     }
                     FileSource::Data(data) => media::file(name.as_deref(), data),

@@ -239,6 +239,29 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| Refusal::invalid(self.path(name), &format!("{expected}, got nothing")))
     }
 
+    /// Takes over what is left of an object inside this one, so that it is named with the rest of this one.
+    pub(crate) fn absorb(&mut self, inner: Fields<'a>) {
+        let outer = self.path.len();
+        let place = inner.path.get(outer..).unwrap_or("");
+        let place = place.strip_prefix('.').unwrap_or(place);
+        for (name, text) in inner.members {
+            self.members.push((format!("{place}.{name}").into(), text));
+        }
+    }
+
+    /// Refuses a number outside of these bounds, which are the caller's dialect's own; it stays.
+    pub(crate) fn within(&self, name: &str, low: f64, high: f64) -> Result<(), Box<Refusal>> {
+        let Some(text) = self.peek(name) else {
+            return Ok(());
+        };
+        let number = text.parse::<f64>().ok();
+        if number.is_some_and(|number| (low..=high).contains(&number)) {
+            return Ok(());
+        }
+        let expected = format!("a number from {low} to {high}, got {}", short(text));
+        Err(Refusal::invalid(self.path(name), &expected))
+    }
+
     /// What was not taken.
     pub(crate) fn rest(self) -> impl Iterator<Item = (Cow<'a, str>, Raw<'a>)> {
         let path = self.path;
@@ -260,6 +283,11 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// A JSON value for a message: its beginning, where it is long.
+fn short(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,6 +306,33 @@ mod tests {
         }
         fields.drop_rest(&mut drops);
         assert_eq!(drops.names(), ["list[].y"]);
+    }
+
+    #[test]
+    fn what_is_left_of_an_inner_object_is_named_with_the_outer_one() {
+        let body = r#"{"list":[{"image":{"url":"u","odd":1}}]}"#;
+        let mut fields = Raw::body(body).fields().unwrap();
+        let mut item = fields.items("list").unwrap()[0].fields().unwrap();
+        let mut image = item.fields("image").unwrap().unwrap();
+        assert!(image.take("url").is_some());
+        item.absorb(image);
+        fields.absorb(item);
+        let mut drops = Drops::default();
+        fields.drop_rest(&mut drops);
+        assert_eq!(drops.names(), ["list[].image.odd"]);
+    }
+
+    #[test]
+    fn a_number_out_of_its_bounds_is_refused_with_them() {
+        let fields = Raw::body(r#"{"t":2.5,"p":"1","ok":1e0}"#).fields().unwrap();
+        let refusal = fields.within("t", 0.0, 2.0).unwrap_err();
+        assert_eq!(
+            refusal.message,
+            "`t` is invalid: expected a number from 0 to 2, got 2.5"
+        );
+        assert_eq!(fields.within("p", 0.0, 1.0).unwrap_err().param, "p");
+        assert_eq!(fields.within("ok", 0.0, 1.0), Ok(()));
+        assert_eq!(fields.within("absent", 0.0, 1.0), Ok(()));
     }
 
     #[test]

@@ -50,6 +50,13 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         None => None,
     };
     let older = request.user.take();
+    let user = match (request.safety_identifier.take(), older) {
+        (Some(user), older) => {
+            older.iter().for_each(|older| drops.note(&older.path));
+            Some(user)
+        }
+        (None, older) => older,
+    };
     if let TextFormat::JsonSchema {
         description: Some(raw),
         ..
@@ -70,7 +77,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
             TextFormat::JsonSchema { schema, .. } => Output::Schema(object_schema(schema)),
         },
         stop: (Vec::new(), "stop"),
-        user: request.safety_identifier.take().or(older),
+        user,
     };
     let (body, way) = settings::request(target, turns, tools, settings, &mut drops);
     let said = |raw: &Raw<'_>, default: [&str; 2]| !default.contains(&raw.text);
@@ -139,7 +146,6 @@ fn say<'a>(turns: &mut Turns<'a>, item: Item<'a>, drops: &mut Drops) -> Result<(
         if !turns.thought(&texts.join("\n\n"), item.seal()) {
             drops.note("input[].reasoning");
         }
-        return Ok(());
     }
     match item {
         Item::Message {
@@ -194,7 +200,7 @@ fn say<'a>(turns: &mut Turns<'a>, item: Item<'a>, drops: &mut Drops) -> Result<(
             turns.result(&id, given, false);
             rest.drop_rest(drops);
         }
-        Item::Reasoning { .. } => {}
+        Item::Reasoning { rest, .. } => rest.drop_rest(drops),
         Item::Other { name } => drops.note(&name),
     }
     Ok(())

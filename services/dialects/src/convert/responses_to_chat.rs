@@ -115,7 +115,6 @@ fn say<'a>(
         if !messages.thought(&texts.join("\n\n"), item.seal()) {
             drops.note("input[].reasoning");
         }
-        return Ok(());
     }
     match item {
         Item::Message {
@@ -156,7 +155,7 @@ fn say<'a>(
             messages.output(id, shown(content, drops)?, false);
             rest.drop_rest(drops);
         }
-        Item::Reasoning { .. } => {}
+        Item::Reasoning { rest, .. } => rest.drop_rest(drops),
         Item::Other { name } => drops.note(&name),
     }
     Ok(())

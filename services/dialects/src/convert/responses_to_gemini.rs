@@ -172,7 +172,7 @@ impl<'a> Saying<'a, '_> {
                     .as_deref()
                     .map(|text| super::seal::Seal::read(super::Format::Responses, text));
                 if !self.contents.thought(Cow::Owned(text), seal) {
-                    self.drops.note(&rest.path("encrypted_content"));
+                    self.drops.note("input[].reasoning");
                 }
                 for told in ["id", "status"] {
                     rest.take(told);
@@ -225,6 +225,14 @@ impl<'a> Saying<'a, '_> {
     }
 
     fn said(&mut self, role: Role, part: Content<'a>) -> Result<(), Box<Refusal>> {
+        if let (
+            Role::Assistant,
+            Content::Image { path, .. } | Content::File { path, .. } | Content::Audio { path, .. },
+        ) = (role, &part)
+        {
+            self.drops.note(path);
+            return Ok(());
+        }
         match (self.shown(part)?, role) {
             (Shown::Text(text), Role::User) => self.contents.user_text(text),
             (Shown::Text(text), Role::Assistant) => self.contents.model_text(text),
@@ -255,6 +263,10 @@ impl<'a> Saying<'a, '_> {
                 path,
                 rest,
             } => {
+                // Of bytes without a type it tells that.
+                if name.is_some() && !matches!(source, Media::Base64(_)) {
+                    self.drops.note(&format!("{path}.filename"));
+                }
                 let part = media(source, name.as_deref(), &path)?;
                 (Shown::Media(part), Some(rest))
             }

@@ -8,6 +8,7 @@
 )]
 
 mod fixtures;
+mod generated;
 mod json;
 mod matrix;
 mod valid;

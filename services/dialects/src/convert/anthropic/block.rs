@@ -126,8 +126,11 @@ impl<'a> CacheMark<'a> {
             return Ok(None);
         };
         let mut mark = raw.fields()?;
+        mark.take("type");
+        let ttl = mark.text("ttl")?;
+        fields.absorb(mark);
         Ok(Some(Self {
-            ttl: mark.text("ttl")?,
+            ttl,
             path: raw.path,
         }))
     }

@@ -13,8 +13,8 @@ pub(crate) mod tools;
 
 use std::borrow::Cow;
 
-use self::ids::Ids;
 pub(crate) use self::ids::valid;
+use self::ids::{Called, Ids};
 pub(crate) use self::marks::take as mark;
 use crate::convert::Format;
 use crate::convert::node::{Node, one_line};
@@ -61,9 +61,6 @@ impl<'a> Block<'a> {
 impl<'a> Turns<'a> {
     fn turn(&mut self, user: bool) -> &mut Turn<'a> {
         if self.list.last().is_none_or(|turn| turn.user != user) {
-            if !user {
-                self.ids.next_turn();
-            }
             self.list.push(Turn {
                 user,
                 results: Vec::new(),
@@ -145,9 +142,8 @@ impl<'a> Turns<'a> {
 
     /// The model called a tool; `input` is an object.
     pub(crate) fn call(&mut self, id: &str, name: &str, input: Node<'a>) {
-        // A new turn forgets the calls before it, so that it comes before the id.
         self.turn(false);
-        let id = self.ids.call(id);
+        let id = self.ids.call(id, self.list.len() - 1);
         if !self.called.iter().any(|called| called == name) {
             self.called.push(name.to_owned());
         }
@@ -160,9 +156,12 @@ impl<'a> Turns<'a> {
         self.turn(false).blocks.push(Block::Call(call));
     }
 
-    /// What a tool gave.
+    /// What a tool gave. It stands in the turn after its call's, whatever was said since. A result of no call is none: who
+    /// reads a caller's request refuses it.
     pub(crate) fn result(&mut self, id: &str, content: Vec<Node<'a>>, error: bool) {
-        let (number, id) = self.ids.result(id);
+        let Some(Called { number, id, turn }) = self.ids.result(id) else {
+            return;
+        };
         let mut block = Node::object([
             ("type", Node::text("tool_result")),
             ("tool_use_id", Node::text(id)),
@@ -176,7 +175,13 @@ impl<'a> Turns<'a> {
         if error {
             block.put("is_error", Node::Bool(true));
         }
-        self.turn(true).results.push((number, block));
+        if turn + 1 == self.list.len() {
+            self.turn(true);
+        }
+        // Turns alternate, so that the one after a turn of the model's is the user's.
+        if let Some(after) = self.list.get_mut(turn + 1) {
+            after.results.push((number, block));
+        }
     }
 
     /// The tools that were called.

@@ -5,7 +5,8 @@
 
 use std::borrow::Cow;
 
-use super::block::{Block, CacheMark};
+use super::block::{Block, CacheMark, Content};
+use crate::convert::calls::Calls;
 use crate::convert::fields::{Drops, Fields, Raw, Refusal};
 
 /// The request.
@@ -146,6 +147,9 @@ impl<'a> Request<'a> {
         for ours in ["model", "stream"] {
             fields.take(ours);
         }
+        for name in ["temperature", "top_p"] {
+            fields.within(name, 0.0, 1.0)?;
+        }
         let mut rest = Vec::new();
         let (tool_choice, one_call) = read_choice(&mut fields, &mut rest)?;
         let (effort, schema) = read_output(&mut fields, &mut rest)?;
@@ -155,7 +159,11 @@ impl<'a> Request<'a> {
                 Some(system) => Block::list(&system)?,
                 None => Vec::new(),
             },
-            turns: each(fields.items("messages")?, Turn::read)?,
+            turns: {
+                let turns = each(fields.items("messages")?, Turn::read)?;
+                answered(&turns)?;
+                turns
+            },
             tools: each(fields.items("tools")?, Tool::read)?,
             tool_choice,
             one_call,
@@ -183,6 +191,21 @@ impl Request<'_> {
         let mode = self.thinking.as_ref().map(|thinking| thinking.mode);
         mode.is_some_and(|mode| mode != ThinkingMode::Disabled)
     }
+}
+
+/// Every call has its result.
+fn answered(turns: &[Turn<'_>]) -> Result<(), Box<Refusal>> {
+    let mut waiting = Calls::default();
+    for block in turns.iter().flat_map(|turn| &turn.blocks) {
+        match &block.content {
+            Content::ToolUse { id, .. } => waiting.called(id, &*block.path),
+            Content::ToolResult { call, .. } => {
+                waiting.answered(call, format!("{}.tool_use_id", block.path))?;
+            }
+            _ => {}
+        }
+    }
+    waiting.ended()
 }
 
 /// Notes what is left of several objects as left out.

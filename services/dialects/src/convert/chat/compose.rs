@@ -44,7 +44,7 @@ struct Spoken<'a> {
 #[derive(Debug)]
 struct Message<'a> {
     node: Node<'a>,
-    /// The calls that are in it.
+    /// The calls that are in it and have no output yet.
     ids: Vec<Cow<'a, str>>,
     /// It is what a tool gave.
     output: bool,
@@ -108,7 +108,11 @@ impl<'a> Messages<'a> {
 
     /// The model declined.
     pub(crate) fn refusal(&mut self, text: Cow<'a, str>) {
-        self.spoken().refusal = Some(text);
+        let refusal = &mut self.spoken().refusal;
+        *refusal = match refusal.take() {
+            None => Some(text),
+            Some(before) => Some(before + text),
+        };
     }
 
     /// The model called a tool. Without arguments it has none: `{}`. `false`: its seal is a stranger's, and is left out.
@@ -176,13 +180,16 @@ impl<'a> Messages<'a> {
     }
 
     /// Where a call's output stands: behind the message with the call and the outputs that follow that. Other dialects let
-    /// something else come between.
-    fn place(&self, id: &str) -> usize {
+    /// something else come between. It is the output of the first call of this id that has none.
+    fn place(&mut self, id: &str) -> usize {
         let end = self.list.len();
-        let asked = |message: &Message<'_>| message.ids.iter().any(|known| known == id);
-        let Some(call) = self.list.iter().rposition(asked) else {
+        let waits = |message: &Message<'_>| message.ids.iter().position(|known| known == id);
+        let mut asked = self.list.iter_mut().enumerate();
+        let found = asked.find_map(|(at, message)| Some((at, waits(message)?, message)));
+        let Some((call, at, message)) = found else {
             return end;
         };
+        message.ids.remove(at);
         let behind = self.list.iter().enumerate().skip(call + 1);
         let mut others = behind.filter(|(_, message)| !message.output);
         others.next().map_or(end, |(at, _)| at)

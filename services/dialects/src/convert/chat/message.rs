@@ -283,10 +283,13 @@ fn read_signature<'a>(call: &mut Fields<'a>) -> Result<Option<Cow<'a, str>>, Box
     let Some(mut extra) = call.fields("extra_content")? else {
         return Ok(None);
     };
-    match extra.fields("google")? {
-        Some(mut google) => google.text("thought_signature"),
-        None => Ok(None),
+    let mut signature = None;
+    if let Some(mut google) = extra.fields("google")? {
+        signature = google.text("thought_signature")?;
+        extra.absorb(google);
     }
+    call.absorb(extra);
+    Ok(signature)
 }
 
 /// Reads `content`: a string, parts, or nothing.
@@ -304,7 +307,7 @@ fn read_content<'a>(message: &mut Fields<'a>) -> Result<Vec<Content<'a>>, Box<Re
         .map_err(|_| raw.wrong("a string, or an array of parts"))?;
     let mut content = Vec::with_capacity(parts.len());
     for part in parts {
-        content.push(read_part(&part)?);
+        content.push(read_part(&part, message)?);
     }
     content.retain(Content::says_something);
     Ok(content)
@@ -319,7 +322,7 @@ impl Content<'_> {
     }
 }
 
-fn read_part<'a>(raw: &Raw<'a>) -> Result<Content<'a>, Box<Refusal>> {
+fn read_part<'a>(raw: &Raw<'a>, message: &mut Fields<'a>) -> Result<Content<'a>, Box<Refusal>> {
     let mut rest = raw.fields()?;
     let path = raw.path.clone();
     let expected = "`text`, `image_url`, `input_audio`, `file` or `refusal`";
@@ -329,15 +332,20 @@ fn read_part<'a>(raw: &Raw<'a>) -> Result<Content<'a>, Box<Refusal>> {
             text: rest.need("text", "a string")?.text()?,
             rest,
         }),
-        "refusal" => Ok(Content::Refusal {
-            text: rest.need("refusal", "a string")?.text()?,
-        }),
+        "refusal" => {
+            let text = rest.need("refusal", "a string")?.text()?;
+            message.absorb(rest);
+            Ok(Content::Refusal { text })
+        }
         "image_url" => read_image(path, rest),
         "input_audio" => {
             let mut audio = rest.need("input_audio", "an object")?.fields()?;
+            let data = audio.need("data", "base64")?.text()?;
+            let format = audio.need("format", "`wav` or `mp3`")?.text()?;
+            rest.absorb(audio);
             Ok(Content::Audio {
-                data: audio.need("data", "base64")?.text()?,
-                format: audio.need("format", "`wav` or `mp3`")?.text()?,
+                data,
+                format,
                 path,
                 rest,
             })
@@ -355,7 +363,9 @@ fn read_image<'a>(path: String, mut rest: Fields<'a>) -> Result<Content<'a>, Box
         None => {
             let mut image = image.fields()?;
             let url = image.need("url", "a URL")?.text()?;
-            (url, image.take("detail"))
+            let detail = image.take("detail");
+            rest.absorb(image);
+            (url, detail)
         }
     };
     Ok(Content::Image {
@@ -380,9 +390,11 @@ fn read_file<'a>(path: String, mut rest: Fields<'a>) -> Result<Content<'a>, Box<
             ));
         }
     };
+    let name = file.text("filename")?;
+    rest.absorb(file);
     Ok(Content::File {
         source,
-        name: file.text("filename")?,
+        name,
         path,
         rest,
     })

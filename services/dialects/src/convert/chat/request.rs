@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::message::{Message, read_messages};
 use super::tools::{Choice, Tool, read_choice, read_tools};
+use crate::convert::calls::Calls;
 use crate::convert::fields::{Drops, Fields, Raw, Refusal};
 
 /// A request for a chat completion.
@@ -87,9 +88,19 @@ impl<'a> Request<'a> {
             fields.take(ours);
         }
         refuse_sound(&mut fields)?;
+        for (name, low, high) in [
+            ("temperature", 0.0, 2.0),
+            ("top_p", 0.0, 1.0),
+            ("frequency_penalty", -2.0, 2.0),
+            ("presence_penalty", -2.0, 2.0),
+            ("top_logprobs", 0.0, 20.0),
+        ] {
+            fields.within(name, low, high)?;
+        }
         let mut dropped = Drops::default();
         let messages = fields.need("messages", "an array of messages")?;
         let messages = read_messages(&messages)?;
+        answered(&messages)?;
         let tools = read_tools(&mut fields)?;
         let choice = read_choice(&mut fields)?;
         let functions = tools.iter().any(Tool::is_older);
@@ -163,6 +174,25 @@ fn is_zero(number: &str) -> bool {
     number
         .bytes()
         .all(|byte| matches!(byte, b'0' | b'.' | b'-'))
+}
+
+/// Every call has its result.
+fn answered(messages: &[Message<'_>]) -> Result<(), Box<Refusal>> {
+    let mut waiting = Calls::default();
+    for message in messages {
+        match message {
+            Message::Assistant { calls, .. } => {
+                for call in calls {
+                    waiting.called(&call.id, &*call.path);
+                }
+            }
+            Message::Tool { id, path, .. } => {
+                waiting.answered(id, format!("{path}.tool_call_id"))?;
+            }
+            Message::Instructions { .. } | Message::User { .. } => {}
+        }
+    }
+    waiting.ended()
 }
 
 /// Sound as output is spoken by chat alone.

@@ -41,7 +41,7 @@ pub(super) fn read_thoughts<'a>(
     };
     let mut details = Vec::new();
     for item in message.items("reasoning_details")? {
-        details.extend(read_detail(&item)?);
+        details.extend(read_detail(&item, message)?);
     }
     let Some((text, path)) = plain.filter(|(text, _)| !text.is_empty()) else {
         return Ok(details);
@@ -77,7 +77,10 @@ pub(super) fn read_thoughts<'a>(
 
 /// Reads an item of `reasoning_details`. One of a type that is not known is what its maker made of it: the item itself is
 /// the seal.
-fn read_detail<'a>(raw: &Raw<'a>) -> Result<Option<Thought<'a>>, Box<Refusal>> {
+fn read_detail<'a>(
+    raw: &Raw<'a>,
+    message: &mut Fields<'a>,
+) -> Result<Option<Thought<'a>>, Box<Refusal>> {
     let mut fields = raw.fields()?;
     let kind = fields.text("type")?.unwrap_or_default();
     let (text, sealed) = match &*kind {
@@ -86,14 +89,14 @@ fn read_detail<'a>(raw: &Raw<'a>) -> Result<Option<Thought<'a>>, Box<Refusal>> {
         "reasoning.encrypted" => (None, fields.text("data")?),
         _ => (None, None),
     };
-    let sealed = sealed.map(|own| {
-        if own.starts_with(crate::convert::seal::MARK) {
-            own
-        } else {
-            // a provider's own: all of the item must go back to it
-            Cow::Borrowed(raw.text)
+    let sealed = match sealed {
+        // a provider's own: all of the item must go back to it
+        Some(own) if !own.starts_with(crate::convert::seal::MARK) => Some(Cow::Borrowed(raw.text)),
+        sealed => {
+            message.absorb(fields);
+            sealed
         }
-    });
+    };
     let thought = Thought {
         text: text.unwrap_or_default(),
         path: raw.path.clone(),

@@ -154,25 +154,48 @@ pub(super) fn read_choice<'a>(fields: &mut Fields<'a>) -> Result<Option<Choice<'
     }
     let mut choice = raw.fields().map_err(|_| raw.wrong(expected))?;
     if choice.text("type")?.as_deref() != Some("allowed_tools") {
-        return Ok(Some(Choice::Tool(read_named(&raw)?)));
+        return Ok(Some(Choice::Tool(read_named(&raw, fields)?)));
     }
     // Some clients leave the inner object out.
-    let mut allowed = match choice.fields("allowed_tools")? {
-        Some(inner) => inner,
+    let inner = choice.fields("allowed_tools")?;
+    let mut allowed = match inner {
+        Some(inner) => {
+            fields.absorb(choice);
+            inner
+        }
         None => choice,
     };
-    let required = allowed.text("mode")?.as_deref() == Some("required");
-    let tools = allowed.items("tools")?;
-    let tools = tools.iter().map(read_named).collect::<Result<_, _>>()?;
+    let mode = allowed.take("mode");
+    let required = match mode.as_ref().map(Raw::text).transpose()?.as_deref() {
+        None | Some("auto") => false,
+        Some("required") => true,
+        Some(_) => {
+            let path = mode.map(|mode| mode.path).unwrap_or_default();
+            return Err(Refusal::invalid(path, "`auto` or `required`"));
+        }
+    };
+    let mut tools = Vec::new();
+    for raw in allowed.items("tools")? {
+        tools.push(read_named(&raw, fields)?);
+    }
+    fields.absorb(allowed);
     Ok(Some(Choice::Allowed { required, tools }))
 }
 
 /// `{type, function: {name}}`, `{type, custom: {name}}`, or `{name}` alone.
-fn read_named<'a>(raw: &Raw<'a>) -> Result<Named<'a>, Box<Refusal>> {
-    let mut fields = raw.fields()?;
-    let custom = fields.has("custom");
-    let inner = if custom { "custom" } else { "function" };
-    let mut named = fields.fields(inner)?.unwrap_or(fields);
+fn read_named<'a>(raw: &Raw<'a>, body: &mut Fields<'a>) -> Result<Named<'a>, Box<Refusal>> {
+    let mut outer = raw.fields()?;
+    let kind = outer.text("type")?;
+    let custom = outer.has("custom") || kind.as_deref() == Some("custom");
+    let inner = outer.fields(if custom { "custom" } else { "function" })?;
+    let mut named = match inner {
+        Some(inner) => {
+            body.absorb(outer);
+            inner
+        }
+        None => outer,
+    };
     let name = named.need("name", "a tool's name")?.text()?;
+    body.absorb(named);
     Ok(Named { name, custom })
 }

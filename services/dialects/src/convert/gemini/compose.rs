@@ -19,6 +19,8 @@ use crate::convert::seal::Seal;
 use crate::convert::{Format, gemini::request::Role};
 use crate::json::{Cursor, Kind};
 
+/// What the user says first where the model would.
+const BEGIN: &str = "(The conversation begins.)";
 /// Stands for a signature that was lost [ai.google.dev, "Thought signatures"].
 const SKIP: &str = "skip_thought_signature_validator";
 
@@ -28,10 +30,19 @@ pub(crate) struct Contents<'a> {
     model: Model,
     system: Vec<Node<'a>>,
     turns: Vec<Turn<'a>>,
-    /// Every call so far: id and name.
-    calls: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    /// Every call so far.
+    calls: Vec<Called<'a>>,
     /// A seal that belongs to what the model says next.
     seal: Option<String>,
+}
+
+#[derive(Debug)]
+struct Called<'a> {
+    id: Cow<'a, str>,
+    name: Cow<'a, str>,
+    /// The turn that it is in.
+    turn: usize,
+    answered: bool,
 }
 
 #[derive(Debug)]
@@ -150,8 +161,8 @@ impl<'a> Contents<'a> {
     ) {
         let own = seal.and_then(|seal| seal.for_target(Format::Gemini));
         let seal = own.map(str::to_owned).or_else(|| self.seal.take());
-        self.calls.push((id.clone(), name.clone()));
         let needs = self.model.demands_signatures();
+        let (called, named) = (id.clone(), name.clone());
         let Some(turn) = self.turn(Role::Model) else {
             return;
         };
@@ -165,9 +176,15 @@ impl<'a> Contents<'a> {
         let mut part = Node::object([("functionCall", call)]);
         part.put_some("thoughtSignature", seal.or(lost).map(Node::text));
         turn.parts.push(part);
+        self.calls.push(Called {
+            id: called,
+            name: named,
+            turn: self.turns.len() - 1,
+            answered: false,
+        });
     }
 
-    /// What a function gave: text, and media, which stand behind all answers. An object is the answer itself, all else is
+    /// What a function gave, in the turn after its call's, whatever was said since: text, and media, which stand behind all answers. An object is the answer itself, all else is
     /// its `result`; of a function that failed the `error`.
     ///
     /// # Errors
@@ -179,15 +196,16 @@ impl<'a> Contents<'a> {
         failed: bool,
         media: Vec<Node<'a>>,
     ) -> Result<(), Box<Refusal>> {
-        let called = self.calls.iter().rposition(|(known, _)| known == id);
-        let Some((at, name)) = called.and_then(|at| Some((at, self.calls.get(at)?.1.clone())))
-        else {
+        self.flush();
+        let mut calls = self.calls.iter_mut().enumerate();
+        let Some((at, call)) = calls.find(|(_, call)| call.id == id && !call.answered) else {
             return Err(Refusal::invalid(
                 path,
                 "the id of a call that came before it",
             ));
         };
-        self.flush();
+        call.answered = true;
+        let (name, turn) = (call.name.clone(), call.turn);
         let response = if failed {
             Node::object([("error", Node::text(text.to_owned()))])
         } else if is_object(text) {
@@ -200,10 +218,14 @@ impl<'a> Contents<'a> {
             ("name", Node::text(name)),
             ("response", response),
         ]);
-        if let Some(turn) = self.turn(Role::User) {
-            turn.answers
-                .push((at, Node::object([("functionResponse", answer)])));
-            turn.parts.extend(media);
+        if turn + 1 == self.turns.len() {
+            self.turn(Role::User);
+        }
+        // Turns alternate, so that the one after a turn of the model's is the user's.
+        if let Some(after) = self.turns.get_mut(turn + 1) {
+            let answer = Node::object([("functionResponse", answer)]);
+            after.answers.push((at, answer));
+            after.parts.extend(media);
         }
         Ok(())
     }
@@ -218,13 +240,19 @@ impl<'a> Contents<'a> {
             body.put("contents", Node::Array(vec![content(turn)]));
             return body;
         }
+        let first = self.turns.first().map(|turn| turn.role);
+        let begin = (first == Some(Role::Model))
+            .then(|| content((Role::User, vec![text_part(Cow::Borrowed(BEGIN))])));
         let turns = self.turns.into_iter().map(|mut turn| {
             // An order that is there stays: of equal keys, too.
             turn.answers.sort_by_key(|(at, _)| *at);
             let answers = turn.answers.into_iter().map(|(_, answer)| answer);
             content((turn.role, answers.chain(turn.parts).collect()))
         });
-        body.put("contents", Node::Array(turns.collect()));
+        body.put(
+            "contents",
+            Node::Array(begin.into_iter().chain(turns).collect()),
+        );
         if !self.system.is_empty() {
             let system = Node::object([("parts", Node::Array(self.system))]);
             body.put("systemInstruction", system);

@@ -13,12 +13,13 @@ struct Open<'a> {
     /// As the caller gave it; empty where it gave none.
     given: Cow<'a, str>,
     id: Cow<'a, str>,
+    path: String,
 }
 
 /// Gives an id to every call that has none, and to every response that of its call.
 ///
 /// # Errors
-/// A response answers no call that came before it.
+/// A response answers no call that came before it, or a call has no response.
 pub(super) fn assign(turns: &mut [Turn<'_>]) -> Result<(), Box<Refusal>> {
     let mut taken: HashSet<String> = HashSet::new();
     for turn in &*turns {
@@ -48,6 +49,7 @@ pub(super) fn assign(turns: &mut [Turn<'_>]) -> Result<(), Box<Refusal>> {
                         name: name.clone(),
                         given,
                         id: id.clone(),
+                        path: piece.path.clone(),
                     });
                 }
                 Content::Response { id, name, .. } => {
@@ -76,5 +78,11 @@ pub(super) fn assign(turns: &mut [Turn<'_>]) -> Result<(), Box<Refusal>> {
             }
         }
     }
-    Ok(())
+    match open.into_iter().next() {
+        None => Ok(()),
+        Some(call) => Err(Refusal::invalid(
+            format!("{}.functionCall", call.path),
+            "a call whose `functionResponse` comes in a content after it: every call needs one",
+        )),
+    }
 }

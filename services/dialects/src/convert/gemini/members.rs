@@ -22,6 +22,12 @@ impl<'a> Members<'a> {
         self.0.take(&snake(name))
     }
 
+    /// Refuses a number outside of these bounds; it stays.
+    pub(super) fn within(&self, name: &str, low: f64, high: f64) -> Result<(), Box<Refusal>> {
+        self.0.within(name, low, high)?;
+        self.0.within(&snake(name), low, high)
+    }
+
     /// Takes a member that must be a string.
     pub(super) fn text(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, Box<Refusal>> {
         self.take(name).map(|raw| raw.text()).transpose()

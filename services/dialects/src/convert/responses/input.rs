@@ -181,8 +181,8 @@ impl<'a> Item<'a> {
         Ok(match kind {
             "message" => {
                 let role = Role::read(&mut fields)?;
-                let content =
-                    read_content(&fields.need("content", "a string, or a list of parts")?)?;
+                let content = fields.need("content", "a string, or a list of parts")?;
+                let content = read_content(&content, &mut fields)?;
                 Self::Message {
                     role,
                     content,
@@ -216,7 +216,10 @@ impl<'a> Item<'a> {
                 fields.take("caller");
                 Self::Output {
                     id: fields.need("call_id", "the id of the call")?.text()?,
-                    content: read_content(&fields.need("output", "a string, or a list of parts")?)?,
+                    content: {
+                        let output = fields.need("output", "a string, or a list of parts")?;
+                        read_content(&output, &mut fields)?
+                    },
                     path,
                     rest: fields,
                 }
@@ -289,13 +292,19 @@ impl Role {
 fn read_texts<'a>(fields: &mut Fields<'a>, name: &str) -> Result<Vec<Cow<'a, str>>, Box<Refusal>> {
     let mut texts = Vec::new();
     for part in fields.items(name)? {
-        let text = part.fields()?.text("text")?;
+        let mut part = part.fields()?;
+        part.take("type");
+        let text = part.text("text")?;
         texts.extend(text.filter(|text| !text.is_empty()));
+        fields.absorb(part);
     }
     Ok(texts)
 }
 
-fn read_content<'a>(raw: &Raw<'a>) -> Result<Vec<Content<'a>>, Box<Refusal>> {
+fn read_content<'a>(
+    raw: &Raw<'a>,
+    item: &mut Fields<'a>,
+) -> Result<Vec<Content<'a>>, Box<Refusal>> {
     if let Some(text) = raw.as_text() {
         let rest = Raw::body("{}").fields()?;
         return Ok(vec![Content::Text { text, rest }]);
@@ -303,11 +312,12 @@ fn read_content<'a>(raw: &Raw<'a>) -> Result<Vec<Content<'a>>, Box<Refusal>> {
     let parts = raw
         .items()
         .map_err(|_| raw.wrong("a string, or a list of parts"))?;
-    parts.into_iter().map(Content::read).collect()
+    let read = |part| Content::read(part, item);
+    parts.into_iter().map(read).collect()
 }
 
 impl<'a> Content<'a> {
-    fn read(raw: Raw<'a>) -> Result<Self, Box<Refusal>> {
+    fn read(raw: Raw<'a>, item: &mut Fields<'a>) -> Result<Self, Box<Refusal>> {
         let mut fields = raw.fields()?;
         let expected = "the type of a part (`input_text`, `input_image`, `input_file`, `output_text`, `refusal`)";
         let kind = fields.need("type", expected)?;
@@ -320,9 +330,11 @@ impl<'a> Content<'a> {
                 }
                 Self::Text { text, rest: fields }
             }
-            "refusal" => Self::Refusal {
-                text: fields.need("refusal", "a string")?.text()?,
-            },
+            "refusal" => {
+                let text = fields.need("refusal", "a string")?.text()?;
+                item.absorb(fields);
+                Self::Refusal { text }
+            }
             "input_image" => Self::Image {
                 source: read_image(&mut fields)?,
                 detail: fields.take("detail"),
@@ -339,9 +351,13 @@ impl<'a> Content<'a> {
                 let mut audio = fields
                     .need("input_audio", "an object with `data` and `format`")?
                     .fields()?;
+                let data = audio.need("data", "base64")?.text()?;
+                let format = audio.need("format", "the format of the sound")?.text()?;
+                item.absorb(audio);
+                item.absorb(fields);
                 Self::Audio {
-                    data: audio.need("data", "base64")?.text()?,
-                    format: audio.need("format", "the format of the sound")?.text()?,
+                    data,
+                    format,
                     path: raw.path,
                 }
             }
@@ -358,9 +374,12 @@ fn read_image<'a>(fields: &mut Fields<'a>) -> Result<Media<'a>, Box<Refusal>> {
     // Some send chat's form.
     match url.as_text() {
         Some(url) => Ok(Media::Url(url)),
-        None => Ok(Media::Url(
-            url.fields()?.need("url", "the image's URL")?.text()?,
-        )),
+        None => {
+            let mut inner = url.fields()?;
+            let url = inner.need("url", "the image's URL")?.text()?;
+            fields.absorb(inner);
+            Ok(Media::Url(url))
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::input::{Item, read_items};
 use super::tools::{Choice, Names, Tool};
+use crate::convert::calls::Calls;
 use crate::convert::fields::{Drops, Fields, Raw, Refusal};
 
 /// Members that a response repeats from its request; given out again as they came.
@@ -133,6 +134,13 @@ impl<'a> Request<'a> {
     pub(crate) fn read(body: &Raw<'a>) -> Result<Self, Box<Refusal>> {
         let mut fields = body.fields()?;
         refuse_state(&mut fields)?;
+        for (name, low, high) in [
+            ("temperature", 0.0, 2.0),
+            ("top_p", 0.0, 1.0),
+            ("top_logprobs", 0.0, 20.0),
+        ] {
+            fields.within(name, low, high)?;
+        }
         let echo = ECHOED
             .iter()
             .filter_map(|name| Some((*name, fields.peek(name)?)))
@@ -143,10 +151,13 @@ impl<'a> Request<'a> {
         let mut tools = fields.items("tools")?;
         let input = fields.need("input", "a string, or a list of items")?;
         let input = read_items(&input, &mut tools)?;
+        answered(&input)?;
         let mut names = Names::default();
-        let (tools, hosted) = Tool::read_all(tools, &mut names)?;
+        let (tools, hosted) = Tool::read_all(tools, &mut names, &mut fields)?;
         let choice = fields.take("tool_choice");
-        let choice = choice.map(|raw| Choice::read(&raw, &names)).transpose()?;
+        let choice = choice
+            .map(|raw| Choice::read(&raw, &names, &mut fields))
+            .transpose()?;
         if let (Some(Choice::Required), [], [first, ..]) = (&choice, &*tools, &*hosted) {
             return Err(Refusal::unsupported(
                 first,
@@ -218,6 +229,19 @@ impl<'a> Request<'a> {
     }
 }
 
+/// Every call has its output.
+fn answered(items: &[Item<'_>]) -> Result<(), Box<Refusal>> {
+    let mut waiting = Calls::default();
+    for item in items {
+        match item {
+            Item::Call { id, path, .. } => waiting.called(id, &**path),
+            Item::Output { id, path, .. } => waiting.answered(id, format!("{path}.call_id"))?,
+            Item::Message { .. } | Item::Reasoning { .. } | Item::Other { .. } => {}
+        }
+    }
+    waiting.ended()
+}
+
 /// Refuses what only who keeps the state can serve.
 fn refuse_state(fields: &mut Fields<'_>) -> Result<(), Box<Refusal>> {
     let kept = "what it names is kept by the account that made it, and this upstream keeps none: send the conversation itself as `input`";
@@ -252,22 +276,19 @@ fn read_text<'a>(fields: &mut Fields<'a>) -> Result<Text<'a>, Box<Refusal>> {
     };
     let expected = "`text`, `json_object` or `json_schema`";
     let kind = format.need("type", expected)?;
-    let format = match &*kind.text()? {
+    let read = match &*kind.text()? {
         "text" => TextFormat::Text,
         "json_object" => TextFormat::JsonObject,
-        "json_schema" => {
-            let format_read = TextFormat::JsonSchema {
-                name: format.need("name", "the schema's name")?.text()?,
-                description: format.take("description"),
-                schema: format.need("schema", "a JSON schema")?,
-                strict: format.boolean("strict")?,
-            };
-            format.drop_rest(&mut drops);
-            format_read
-        }
+        "json_schema" => TextFormat::JsonSchema {
+            name: format.need("name", "the schema's name")?.text()?,
+            description: format.take("description"),
+            schema: format.need("schema", "a JSON schema")?,
+            strict: format.boolean("strict")?,
+        },
         _ => return Err(Refusal::invalid(kind.path, expected)),
     };
-    Ok((format, verbosity, drops))
+    format.drop_rest(&mut drops);
+    Ok((read, verbosity, drops))
 }
 
 fn read_reasoning<'a>(fields: &mut Fields<'a>) -> Result<Option<Reasoning<'a>>, Box<Refusal>> {

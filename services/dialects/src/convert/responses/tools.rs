@@ -153,6 +153,7 @@ impl<'a> Tool<'a> {
     pub(super) fn read_all(
         raws: Vec<Raw<'a>>,
         names: &mut Names,
+        body: &mut Fields<'a>,
     ) -> Result<Tools<'a>, Box<Refusal>> {
         let (mut tools, mut hosted, mut spaces) = (Vec::new(), Vec::new(), Vec::new());
         for raw in raws {
@@ -181,6 +182,7 @@ impl<'a> Tool<'a> {
                     other => hosted.push(format!("tools[].tools[].{other}")),
                 }
             }
+            body.absorb(fields);
         }
         Ok((tools, hosted))
     }
@@ -210,7 +212,11 @@ impl<'a> Tool<'a> {
 }
 
 impl<'a> Choice<'a> {
-    pub(super) fn read(raw: &Raw<'a>, names: &Names) -> Result<Self, Box<Refusal>> {
+    pub(super) fn read(
+        raw: &Raw<'a>,
+        names: &Names,
+        body: &mut Fields<'a>,
+    ) -> Result<Self, Box<Refusal>> {
         let expected = "`none`, `auto`, `required`, or an object that names a tool";
         if let Some(word) = raw.as_text() {
             return match &*word {
@@ -223,10 +229,12 @@ impl<'a> Choice<'a> {
         let mut fields = raw.fields().map_err(|_| raw.wrong(expected))?;
         let kind = fields.need("type", "the type of the choice")?.text()?;
         match &*kind {
-            "function" | "custom" => Ok(Self::Tool {
-                name: chosen(&mut fields, names)?,
-                custom: kind == "custom",
-            }),
+            "function" | "custom" => {
+                let name = chosen(&mut fields, names)?;
+                body.absorb(fields);
+                let custom = kind == "custom";
+                Ok(Self::Tool { name, custom })
+            }
             "allowed_tools" => {
                 let mut allowed = Vec::new();
                 for raw in fields.items("tools")? {
@@ -236,8 +244,10 @@ impl<'a> Choice<'a> {
                     if let Some("function" | "custom") | None = kind.as_deref() {
                         allowed.push(chosen(&mut fields, names)?);
                     }
+                    body.absorb(fields);
                 }
                 let mode = fields.need("mode", "`auto` or `required`")?;
+                body.absorb(fields);
                 match &*mode.text()? {
                     "auto" => Ok(Self::Allowed {
                         required: false,

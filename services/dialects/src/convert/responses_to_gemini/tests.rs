@@ -65,10 +65,6 @@ fn state_is_refused_and_what_has_no_counterpart_is_named() {
     );
     assert_eq!(
         dropped,
-        [
-            "input[].encrypted_content",
-            "parallel_tool_calls",
-            "metadata"
-        ]
+        ["input[].reasoning", "parallel_tool_calls", "metadata"]
     );
 }

@@ -31,12 +31,23 @@ pub(crate) fn valid(text: &str) -> Cow<'_, str> {
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     used: HashSet<String>,
-    calls: HashMap<String, VecDeque<(usize, String)>>,
+    calls: HashMap<String, VecDeque<Called>>,
+}
+
+/// A call that was not answered yet.
+#[derive(Debug)]
+pub(super) struct Called {
+    /// How many came before it.
+    pub(super) number: usize,
+    /// Its id here.
+    pub(super) id: String,
+    /// The turn that it is in.
+    pub(super) turn: usize,
 }
 
 impl Ids {
-    /// The id of a call.
-    pub(super) fn call(&mut self, id: &str) -> String {
+    /// The id of a call in this turn.
+    pub(super) fn call(&mut self, id: &str, turn: usize) -> String {
         let base = valid(id).into_owned();
         let mut made = base.clone();
         let mut count = 1_u32;
@@ -47,23 +58,16 @@ impl Ids {
         let number = self.used.len();
         self.used.insert(made.clone());
         let calls = self.calls.entry(id.to_owned()).or_default();
-        calls.push_back((number, made.clone()));
+        calls.push_back(Called {
+            number,
+            id: made.clone(),
+            turn,
+        });
         made
     }
 
-    /// The number and the id of the call that a result answers. A result of no call stays behind all others, for the
-    /// upstream to judge.
-    pub(super) fn result(&mut self, id: &str) -> (usize, String) {
-        let waiting = self.calls.get_mut(id);
-        let call = waiting.and_then(|calls| match calls.len() {
-            1 => calls.front().cloned(),
-            _ => calls.pop_front(),
-        });
-        call.unwrap_or_else(|| (usize::MAX, valid(id).into_owned()))
-    }
-
-    /// A new round of calls: what was answered is not answered again.
-    pub(super) fn next_turn(&mut self) {
-        self.calls.clear();
+    /// The call that a result answers: the first one of this id that has none.
+    pub(super) fn result(&mut self, id: &str) -> Option<Called> {
+        self.calls.get_mut(id)?.pop_front()
     }
 }

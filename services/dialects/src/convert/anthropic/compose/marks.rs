@@ -11,6 +11,10 @@ const MARK: &str = "cache_control";
 /// Takes the mark of a part of an OpenAI request: Anthropic's own, which many clients use there, or OpenAI's breakpoint.
 pub(crate) fn take<'a>(rest: &mut Fields<'a>) -> Option<Node<'a>> {
     let breakpoint = rest.take("prompt_cache_breakpoint");
+    if let Some(mut inside) = breakpoint.as_ref().and_then(|raw| raw.fields().ok()) {
+        inside.take("mode");
+        rest.absorb(inside);
+    }
     let own = rest.take(MARK);
     match (own, breakpoint) {
         (Some(own), _) => Some(Node::raw(one_line(own.text))),

@@ -77,7 +77,7 @@ fn thoughts_of_other_makers_are_left_out() {
     contents.model_text("said".into());
     assert_eq!(
         contents.finish().render(),
-        r#"{"contents":[{"role":"model","parts":[{"text":"t","thought":true,"thoughtSignature":"S"},{"text":"said","thoughtSignature":"E"}]}]}"#
+        r#"{"contents":[{"role":"user","parts":[{"text":"(The conversation begins.)"}]},{"role":"model","parts":[{"text":"t","thought":true,"thoughtSignature":"S"},{"text":"said","thoughtSignature":"E"}]}]}"#
     );
 }
 

@@ -89,6 +89,8 @@ impl<'a> Config<'a> {
             Some(fields) => fields,
             None => Members(Raw::body("{}").fields()?),
         };
+        fields.within("temperature", 0.0, 2.0)?;
+        fields.within("topP", 0.0, 1.0)?;
         for modality in fields.texts("responseModalities")? {
             if !modality.eq_ignore_ascii_case("text") {
                 return Err(Refusal::unsupported(

@@ -209,6 +209,8 @@ fn tools_of_namespaces_get_names_of_their_own() {
     let body = format!(
         r#"{{"input":[{{"type":"function_call","call_id":"c","namespace":"b","name":"read","arguments":"{{}}"}},
             {{"type":"function_call","call_id":"d","name":"only","arguments":"{{}}"}},
+            {{"type":"function_call_output","call_id":"d","output":""}},
+            {{"type":"function_call_output","call_id":"c","output":""}},
             {{"type":"additional_tools","role":"developer","tools":[{{"type":"custom","name":"patch","format":{{"type":"text"}}}}]}}],
         "tools":[
             {{"type":"namespace","name":"a","tools":[{{"type":"function","name":"read","parameters":{{}}}},{{"type":"function","name":"only"}}]}},
@@ -228,7 +230,7 @@ fn tools_of_namespaces_get_names_of_their_own() {
         Item::Call { name, .. } => &**name,
         _ => "",
     });
-    assert_eq!(called.collect::<Vec<_>>(), ["b__read", "a__only"]);
+    assert_eq!(called.collect::<Vec<_>>(), ["b__read", "a__only", "", ""]);
     let back = request.names.find("b__read").unwrap();
     assert_eq!(
         (back.namespace.as_deref(), &*back.name),

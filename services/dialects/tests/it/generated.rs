@@ -1,0 +1,134 @@
+//! Generated conversations, answers and streams through every direction: nothing panics, what comes out is what its dialect
+//! demands, nothing is lost unnamed, words, names and arguments stay as they are and in their order.
+
+mod anthropic;
+mod chat;
+mod conversation;
+mod gemini;
+mod laws;
+mod responses;
+mod source;
+
+use proptest::prelude::*;
+use switchboard_dialects::convert::Format;
+
+use self::source::Source;
+use crate::json::Json;
+use crate::wire::{name, pairs};
+
+fn text(words: impl Into<String>) -> Json {
+    Json::of(words)
+}
+
+fn number(digits: impl Into<String>) -> Json {
+    Json::Number(digits.into())
+}
+
+const fn truth(value: bool) -> Json {
+    Json::Bool(value)
+}
+
+const fn list(items: Vec<Json>) -> Json {
+    Json::List(items)
+}
+
+fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
+    Json::object(members)
+}
+
+/// A request that a caller of this dialect sends.
+fn request(source: &mut Source, caller: Format) -> Json {
+    let said = conversation::conversation(source, caller);
+    let mut body = match caller {
+        Format::Chat => chat::request(source, &said),
+        Format::Responses => responses::request(source, &said),
+        Format::Anthropic => anthropic::request(source, &said),
+        Format::Gemini => gemini::request(source, &said),
+    };
+    spoil(source, &mut body);
+    body
+}
+
+/// What the callers' own dialects do not look into.
+const OPAQUE: &[&str] = &[
+    "parameters",
+    "schema",
+    "input_schema",
+    "parametersJsonSchema",
+    "parameters_json_schema",
+    "responseJsonSchema",
+    "response_json_schema",
+    "args",
+    "response",
+    "metadata",
+    "labels",
+    "logit_bias",
+];
+
+/// Puts members that nobody knows and members that are null anywhere; where things may be wrong also takes some out and puts
+/// others in their place.
+fn spoil(source: &mut Source, value: &mut Json) {
+    match value {
+        Json::List(items) => items.iter_mut().for_each(|item| spoil(source, item)),
+        Json::Object(members) => {
+            for (key, value) in members.iter_mut() {
+                let input = key == "input" && value.is_object();
+                if !OPAQUE.contains(&&**key) && !input {
+                    spoil(source, value);
+                }
+            }
+            if !members.is_empty() && source.wrong_once_in(60) {
+                let at = source.pick(members.len());
+                members.remove(at);
+            }
+            if !members.is_empty() && source.wrong_once_in(60) {
+                let at = source.pick(members.len());
+                let other = [
+                    text(""),
+                    text("x"),
+                    number("5"),
+                    list(Vec::new()),
+                    Json::object([]),
+                ];
+                members[at].1 = source.one(&other);
+            }
+            if source.once_in(14) {
+                members.push(("x_odd".into(), text(source.mark())));
+            }
+            if source.once_in(20) {
+                members.push(("x_null".into(), Json::Null));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Tries the laws with what was made up.
+fn tried(choices: &[u16], odd: bool) -> Result<(), TestCaseError> {
+    for caller in Format::ALL {
+        let mut source = Source::new(choices.to_vec(), odd);
+        let body = request(&mut source, caller);
+        for (from, upstream) in pairs() {
+            if from != caller {
+                continue;
+            }
+            if let Err(error) = laws::request((caller, upstream), &body, odd) {
+                let (from, to) = (name(caller), name(upstream));
+                let body = body.compact();
+                return Err(TestCaseError::fail(format!(
+                    "{from} to {to}: {error}\n{body}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn requests_keep_all_that_they_say_or_name_it(choices in prop::collection::vec(any::<u16>(), 0..500)) {
+        tried(&choices, false)?;
+    }
+}
