@@ -1,16 +1,19 @@
 //! Connections: accepted within a bound, served over HTTP/1.1 and HTTP/2, ended gently.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::{future::ready, net::SocketAddr, sync::Arc};
 
 use axum::{Router, extract::ConnectInfo, http::Request};
+use futures_util::future::Either;
 use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulShutdown},
 };
 use switchboard_common::lifecycle::Lifecycle;
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
 use tower::Service as _;
 
 use crate::{
@@ -62,8 +65,9 @@ pub(crate) async fn accept(
         };
         let connection = serve(
             &builder,
-            Polite::new(stream, manners.clone()),
+            stream,
             peer,
+            &manners,
             router.clone(),
             patience.clone(),
         );
@@ -98,7 +102,10 @@ fn builder(config: &Config) -> auto::Builder<TokioExecutor> {
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_header_list_size(u32::try_from(config.header_bytes).unwrap_or(u32::MAX))
+        // Beyond it h2 answers by itself, without a body; up to it the bound is kept in words (`too_many_headers`).
+        .max_header_list_size(
+            u32::try_from(config.header_bytes.saturating_mul(4)).unwrap_or(u32::MAX),
+        )
         .initial_stream_window_size(256 * 1024)
         .initial_connection_window_size(16 * 1024 * 1024)
         .max_concurrent_streams(1_000)
@@ -109,20 +116,27 @@ fn builder(config: &Config) -> auto::Builder<TokioExecutor> {
 
 fn serve(
     builder: &auto::Builder<TokioExecutor>,
-    stream: Polite,
+    stream: TcpStream,
     peer: SocketAddr,
+    manners: &Manners,
     router: Router,
     patience: Patience,
 ) -> impl hyper_util::server::graceful::GracefulConnection<
     Error = Box<dyn std::error::Error + Send + Sync>,
 > + use<> {
+    let polite = Polite::new(stream, manners.clone());
+    let manners = manners.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let refused = manners.too_many_headers(&request);
         let mut request = patience.wrap(request);
         request.extensions_mut().insert(ConnectInfo(peer));
         // A router is always ready.
-        router.clone().call(request)
+        match refused {
+            Some(refused) => Either::Left(ready(Ok(refused))),
+            None => Either::Right(router.clone().call(request)),
+        }
     });
     builder
-        .serve_connection_with_upgrades(TokioIo::new(stream), service)
+        .serve_connection_with_upgrades(TokioIo::new(polite), service)
         .into_owned()
 }

@@ -16,7 +16,10 @@ use std::{
     time::Duration,
 };
 
-use axum::http::StatusCode;
+use axum::{
+    body::Body,
+    http::{HeaderValue, Request, Response, StatusCode, Version},
+};
 use bytes::{Buf as _, Bytes};
 use switchboard_common::{
     clock::SharedClock,
@@ -30,7 +33,11 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-use crate::{Config, error::saying, observed::Observed};
+use crate::{
+    Config,
+    error::{respond, saying},
+    observed::Observed,
+};
 
 /// hyper's heads for requests that it cannot read are shorter, bytes.
 const LONGEST: usize = 256;
@@ -41,6 +48,38 @@ pub(crate) struct Manners {
     pub(crate) config: Arc<Config>,
     pub(crate) clock: SharedClock,
     pub(crate) observed: Observed,
+}
+
+impl Manners {
+    /// The answer to a request over HTTP/2 whose headers are beyond the bounds that HTTP/1.1 keeps while it reads: names, values
+    /// and 32 bytes each, as RFC 9113 §6.5.2 counts.
+    pub(crate) fn too_many_headers<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
+        if request.version() != Version::HTTP_2 {
+            return None;
+        }
+        let headers = request.headers();
+        let bytes: usize = headers
+            .iter()
+            .map(|(name, value)| name.as_str().len() + value.len() + 32)
+            .sum();
+        if bytes <= self.config.header_bytes && headers.len() <= self.config.header_count {
+            return None;
+        }
+        let failure = Failure::new(Reason::InvalidRequest, self.headers_too_large());
+        let id = RequestId::generate(self.clock.now_ms()).to_string();
+        // What the path would say of the dialect is not looked at.
+        let mut response = respond(&failure, Shape::OpenAi, &id);
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert("x-request-id", id);
+        }
+        self.observed.answered("other", response.status().as_u16());
+        Some(response)
+    }
+
+    fn headers_too_large(&self) -> String {
+        let (bytes, count) = (self.config.header_bytes, self.config.header_count);
+        format!("the request's headers are larger than {bytes} bytes, or more than {count}")
+    }
 }
 
 /// A connection that never ends in a bare status.
@@ -72,13 +111,9 @@ impl Polite {
     }
 
     fn replace(&mut self, status: StatusCode) {
-        let config = &self.manners.config;
         let text = match status {
             StatusCode::URI_TOO_LONG => "the request's address is too long".to_owned(),
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => format!(
-                "the request's headers are larger than {} bytes, or more than {}",
-                config.header_bytes, config.header_count
-            ),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => self.manners.headers_too_large(),
             _ => "the request's first line or headers are no valid HTTP".to_owned(),
         };
         let failure = Failure::new(Reason::InvalidRequest, text);

@@ -296,3 +296,23 @@ async fn every_error_of_an_admin_call_has_a_reason_and_an_id() {
         }
     }
 }
+
+#[tokio::test]
+async fn too_many_headers_over_http2_get_an_error_object_with_an_id() {
+    let rig = Rig::start(Config {
+        header_count: 20,
+        ..small()
+    })
+    .await;
+    let long = "x".repeat(Config::default().header_bytes);
+    for headers in [
+        vec![("x-long".to_owned(), long)],
+        (0..40)
+            .map(|n| (format!("x-{n}"), "y".to_owned()))
+            .collect(),
+    ] {
+        let answer = rig.get_over_http2("/v1/models", &headers).await;
+        assert_eq!(answer.status(), "400", "{}", answer.head);
+        assert_eq!(answer.code(), "invalid_request");
+    }
+}

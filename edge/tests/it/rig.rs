@@ -2,7 +2,8 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use axum::Router;
+use axum::{Router, body::Body, http::Request};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use switchboard_common::{clock::SystemClock, grpc::Rpc, lifecycle::Lifecycle, metrics::Metrics};
 use switchboard_edge::{Admins, Component, Config, Deps};
 use tokio::{
@@ -71,6 +72,34 @@ impl Rig {
         Answer {
             head: head.to_owned(),
             body: body.to_owned(),
+        }
+    }
+
+    /// Asks over HTTP/2.
+    pub async fn get_over_http2(&self, path: &str, headers: &[(String, String)]) -> Answer {
+        let stream = TcpStream::connect(self.address()).await.unwrap();
+        let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = Request::get(format!("http://{}{path}", self.address()));
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        let (head, body) = sender.send_request(request).await.unwrap().into_parts();
+        let body = axum::body::to_bytes(Body::new(body), 1 << 20)
+            .await
+            .unwrap();
+        let headers = head.headers.iter();
+        let headers =
+            headers.map(|(name, value)| format!("{name}: {}\r\n", value.to_str().unwrap()));
+        Answer {
+            head: format!(
+                "HTTP/2 {} \r\n{}",
+                head.status.as_u16(),
+                headers.collect::<String>()
+            ),
+            body: String::from_utf8(body.to_vec()).unwrap(),
         }
     }
 }
