@@ -76,6 +76,12 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         let format = compose::schema_format("answer".into(), None, schema, Some(true));
         body.put("response_format", format);
     }
+    match &request.thinking {
+        Some(thinking) if thinking.is_off() => drops.note("thinking"),
+        // What the model shows of its thoughts is its own affair.
+        Some(thinking) if thinking.is_hidden() => drops.note("thinking.display"),
+        _ => {}
+    }
     let effort = effort(request.thinking.as_ref(), request.effort);
     body.put_some("reasoning_effort", effort.map(Node::Text));
     let user = request.user.map(compose::user);
@@ -109,7 +115,7 @@ fn effort<'a>(
 ) -> Option<Cow<'a, str>> {
     match thinking.map(|thinking| thinking.mode) {
         None => effort,
-        // Models that do not think know no effort, so that none is said.
+        // Models that do not think know no effort, and not all that do know `none`.
         Some(ThinkingMode::Disabled) => None,
         Some(ThinkingMode::Budget(tokens)) => Some(compose::effort(tokens).into()),
         Some(ThinkingMode::Adaptive | ThinkingMode::BetweenTools) => {
@@ -161,7 +167,7 @@ impl<'a> Saying<'a> {
             let path = block.path.clone();
             for part in self.shown(block)? {
                 match part {
-                    Part::Text(text) => texts.push(text),
+                    Part::Text(text) | Part::Marked(text, _) => texts.push(text),
                     Part::Other(_) => return Err(Refusal::invalid(path, "text in this place")),
                 }
             }

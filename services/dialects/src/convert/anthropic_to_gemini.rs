@@ -205,12 +205,7 @@ impl<'a> Saying<'a, '_> {
                 let id = (&*call, format!("{path}.tool_use_id"));
                 self.contents.answer(id, &text, is_error, media)?;
             }
-            Content::Other { kind, .. } => {
-                return Err(Refusal::unsupported(
-                    path,
-                    &format!("only Anthropic knows what a `{kind}` block is"),
-                ));
-            }
+            Content::Other { kind, .. } => return Err(unknown(path, &kind)),
         }
         if let Some(mark) = block.cache {
             self.drops.note(&mark.path);
@@ -250,27 +245,46 @@ impl<'a> Saying<'a, '_> {
         let (mut texts, mut media) = (Vec::new(), Vec::new());
         for block in blocks {
             match block.content {
-                Content::Text { text, .. } => texts.push(text.into_owned()),
-                Content::Image(source) | Content::Document { source, .. } => match source {
-                    Source::Text(text) => texts.push(text.into_owned()),
-                    Source::Blocks(inner) => {
-                        let (text, more) = self.plain(inner)?;
-                        texts.push(text);
-                        media.extend(more);
+                Content::Text { text, citations } => {
+                    texts.push(text.into_owned());
+                    self.drop_some(citations);
+                }
+                Content::Image(source) => media.push(shown(source, &block.path)?),
+                Content::Document {
+                    source,
+                    title,
+                    context,
+                    citations,
+                } => {
+                    self.drop_some(citations);
+                    let about = [title, context].into_iter().flatten();
+                    texts.extend(about.map(Cow::into_owned));
+                    match source {
+                        Source::Text(text) => texts.push(text.into_owned()),
+                        Source::Blocks(inner) => {
+                            let (text, more) = self.plain(inner)?;
+                            texts.push(text);
+                            media.extend(more);
+                        }
+                        source => media.push(shown(source, &block.path)?),
                     }
-                    source => media.push(shown(source, &block.path)?),
-                },
+                }
                 Content::SearchResult {
                     source,
                     title,
                     content,
-                    ..
+                    citations,
                 } => {
+                    self.drop_some(citations);
                     let (text, more) = self.plain(content)?;
                     texts.push(format!("{title}\n{source}\n{text}"));
                     media.extend(more);
                 }
-                _ => self.drops.note(&block.path),
+                Content::Other { kind, .. } => return Err(unknown(block.path, &kind)),
+                _ => {
+                    let expected = "a text, an image or a document in this place";
+                    return Err(Refusal::invalid(block.path, expected));
+                }
             }
             if let Some(mark) = block.cache {
                 self.drops.note(&mark.path);
@@ -279,6 +293,13 @@ impl<'a> Saying<'a, '_> {
         }
         Ok((texts.join("\n"), media))
     }
+}
+
+fn unknown(path: String, kind: &str) -> Box<Refusal> {
+    Refusal::unsupported(
+        path,
+        &format!("only Anthropic knows what a `{kind}` block is"),
+    )
 }
 
 fn shown<'a>(source: Source<'a>, path: &str) -> Result<Node<'a>, Box<Refusal>> {

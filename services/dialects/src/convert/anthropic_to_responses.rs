@@ -58,8 +58,16 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         let format = compose::schema_format("answer".into(), None, Some(schema.text), Some(true));
         body.put("text", Node::object([("format", format)]));
     }
+    let hidden = request.thinking.as_ref().is_some_and(Thinking::is_hidden);
+    if request.thinking.as_ref().is_some_and(Thinking::is_off) {
+        drops.note("thinking");
+    }
     if let Some(effort) = effort(request.thinking.as_ref(), request.effort) {
-        body.put("reasoning", compose::reasoning(Some(effort)));
+        let reasoning = match hidden {
+            true => Node::object([("effort", Node::Text(effort))]),
+            false => compose::reasoning(Some(effort)),
+        };
+        body.put("reasoning", reasoning);
     }
     body.put("include", compose::include(false));
     for (name, number) in [
@@ -104,7 +112,7 @@ fn effort<'a>(
     };
     match thinking.map(|thinking| thinking.mode) {
         None => effort,
-        // `minimal` is the least that all models which think can do.
+        // Models that do not think know no effort, and not all that do know `none`.
         Some(ThinkingMode::Disabled) => None,
         Some(ThinkingMode::Budget(tokens)) => Some(by_budget(tokens).into()),
         Some(ThinkingMode::Adaptive | ThinkingMode::BetweenTools) => {

@@ -109,6 +109,7 @@ fn declare<'a>(
             strict,
             path,
             mut rest,
+            older,
             ..
         } => {
             let [outer, inner] = &mut rest;
@@ -116,7 +117,8 @@ fn declare<'a>(
             let schema = parameters.as_ref().map(object_schema);
             let strict = strict == Some(true);
             if strict && !model.has_schemas() {
-                drops.note(&format!("{path}.function.strict"));
+                let inner = if older { "" } else { ".function" };
+                drops.note(&format!("{path}{inner}.strict"));
             }
             let strict = strict && model.has_schemas();
             tools.function(name, description.map(as_it_is), schema, strict, mark);

@@ -102,11 +102,13 @@ fn declare<'a>(
             strict,
             path,
             rest,
+            older,
             ..
         } => {
             tools.function(name, description.map(said), parameters.as_ref());
             if strict == Some(true) {
-                drops.note(&format!("{path}.function.strict"));
+                let inner = if older { "" } else { ".function" };
+                drops.note(&format!("{path}{inner}.strict"));
             }
             rest
         }

@@ -180,6 +180,8 @@ impl<'a> Fields<'a> {
 
     /// Takes a member.
     pub(crate) fn take(&mut self, name: &str) -> Option<Raw<'a>> {
+        #[cfg(test)]
+        self.record(name);
         let at = self.members.iter().position(|(key, _)| key == name)?;
         let (_, text) = self.members.remove(at);
         Some(Raw {
@@ -286,6 +288,29 @@ impl<'a> Fields<'a> {
 /// A JSON value for a message: its beginning, where it is long.
 fn short(text: &str) -> String {
     text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+thread_local! {
+    static ASKED_FOR: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+#[cfg(test)]
+impl Fields<'_> {
+    /// Notes that a member would be taken, there or not. What is made of nothing (`{}`) has no path.
+    fn record(&self, name: &str) {
+        if !self.path.is_empty() || !self.members.is_empty() {
+            ASKED_FOR.with_borrow_mut(|all| all.push(self.path(name)));
+        }
+    }
+}
+
+/// Runs something, and tells the paths of members that it would take.
+#[cfg(test)]
+pub(super) fn recorded<T>(run: impl FnOnce() -> T) -> (T, Vec<String>) {
+    ASKED_FOR.take();
+    let ran = run();
+    (ran, ASKED_FOR.take())
 }
 
 #[cfg(test)]

@@ -126,7 +126,9 @@ fn user<'a>(turns: &mut Turns<'a>, pieces: Vec<Piece<'a>>) -> Result<(), Box<Ref
 
 fn model<'a>(turns: &mut Turns<'a>, pieces: Vec<Piece<'a>>, drops: &mut Drops) {
     let mut thought = String::new();
+    let mut path = String::new();
     for piece in pieces {
+        path.clone_from(&piece.path);
         let seal = piece.signature.as_deref();
         let seal = seal.map(|text| Seal::read(Format::Gemini, text));
         if !piece.thought && !thought.is_empty() {
@@ -157,6 +159,9 @@ fn model<'a>(turns: &mut Turns<'a>, pieces: Vec<Piece<'a>>, drops: &mut Drops) {
         if seal.is_some() {
             drops.note(&format!("{}.thoughtSignature", piece.path));
         }
+    }
+    if !thought.is_empty() {
+        drops.note(&path);
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     for piece in request.system {
         let path = piece.path.clone();
         match shown(piece)? {
-            Some(Part::Text(text)) => system.push(text),
+            Some(Part::Text(text) | Part::Marked(text, _)) => system.push(text),
             Some(Part::Other(_)) => return Err(Refusal::invalid(path, "text in this place")),
             None => {}
         }

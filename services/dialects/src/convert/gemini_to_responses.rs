@@ -177,8 +177,9 @@ fn model<'a>(
     drops: &mut Drops,
 ) -> Result<(), Box<Refusal>> {
     let mut parts = Vec::new();
-    let mut thought = String::new();
+    let (mut thought, mut path) = (String::new(), String::new());
     for piece in pieces {
+        path.clone_from(&piece.path);
         let seal = piece.signature.as_deref();
         let seal = seal.map(|text| Seal::read(Format::Gemini, text));
         if !piece.thought && !thought.is_empty() {
@@ -215,6 +216,9 @@ fn model<'a>(
         if seal.is_some() {
             drops.note(&format!("{}.thoughtSignature", piece.path));
         }
+    }
+    if !thought.is_empty() {
+        drops.note(&path);
     }
     items.message("assistant", parts);
     Ok(())

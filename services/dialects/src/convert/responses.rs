@@ -11,6 +11,8 @@ mod tools;
 pub(super) mod writer;
 
 pub(crate) use self::input::{Content, Item, Media, Role};
+#[cfg(test)]
+pub(crate) use self::request::ECHOED;
 pub(crate) use self::request::{Request, TextFormat};
 pub(crate) use self::tools::{Choice, Names, Tool};
 pub(crate) use self::writer::Saying;

@@ -87,6 +87,15 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         ("user", request.user.take()),
         ("prompt_cache_key", request.prompt_cache_key.take()),
         ("service_tier", request.service_tier.take()),
+        (
+            "prompt_cache_options",
+            request.rest.take("prompt_cache_options"),
+        ),
+        (
+            "prompt_cache_retention",
+            request.rest.take("prompt_cache_retention"),
+        ),
+        ("moderation", request.rest.take("moderation")),
     ] {
         body.put_some(name, raw.map(|raw| compose::as_it_is(raw.text)));
     }
@@ -125,8 +134,8 @@ fn say<'a>(
             match role {
                 Role::Assistant => spoken(messages, content, drops),
                 Role::User => messages.user(shown(content, drops)?),
-                Role::System => messages.instruct("system", plain(content, drops)?),
-                Role::Developer => messages.instruct("developer", plain(content, drops)?),
+                Role::System => messages.instruct_in("system", plain(content, drops)?),
+                Role::Developer => messages.instruct_in("developer", plain(content, drops)?),
             }
             let mut rest = rest;
             // Which part of an answer it was, commentary or the last word, chat does not tell.
@@ -152,7 +161,15 @@ fn say<'a>(
         Item::Output {
             id, content, rest, ..
         } => {
-            messages.output(id, shown(content, drops)?, false);
+            let mut parts = shown(content, drops)?;
+            for part in &mut parts {
+                // A tool's message is one text.
+                if let Part::Marked(text, _) = part {
+                    drops.note("input[].output[].prompt_cache_breakpoint");
+                    *part = Part::Text(std::mem::take(text));
+                }
+            }
+            messages.output(id, parts, false);
             rest.drop_rest(drops);
         }
         Item::Reasoning { rest, .. } => rest.drop_rest(drops),
@@ -177,15 +194,10 @@ fn spoken<'a>(messages: &mut Messages<'a>, content: Vec<Content<'a>>, drops: &mu
 }
 
 /// Instructions: texts.
-fn plain<'a>(content: Vec<Content<'a>>, drops: &mut Drops) -> Result<Cow<'a, str>, Box<Refusal>> {
-    let mut texts = Vec::new();
-    for part in content {
+fn plain<'a>(content: Vec<Content<'a>>, drops: &mut Drops) -> Result<Vec<Part<'a>>, Box<Refusal>> {
+    for part in &content {
         match part {
-            Content::Text { text, rest } => {
-                texts.push(text);
-                rest.drop_rest(drops);
-            }
-            Content::Refusal { text } => texts.push(text),
+            Content::Text { .. } | Content::Refusal { .. } => {}
             Content::Image { path, .. }
             | Content::File { path, .. }
             | Content::Audio { path, .. } => {
@@ -193,10 +205,7 @@ fn plain<'a>(content: Vec<Content<'a>>, drops: &mut Drops) -> Result<Cow<'a, str
             }
         }
     }
-    Ok(match &mut texts[..] {
-        [only] => std::mem::take(only),
-        _ => Cow::Owned(texts.join("\n\n")),
-    })
+    shown(content, drops)
 }
 
 fn shown<'a>(content: Vec<Content<'a>>, drops: &mut Drops) -> Result<Vec<Part<'a>>, Box<Refusal>> {
@@ -229,10 +238,16 @@ fn shown<'a>(content: Vec<Content<'a>>, drops: &mut Drops) -> Result<Vec<Part<'a
             }
             Content::Audio { data, format, .. } => (compose::sound(data, format), None),
         };
-        if let Some(rest) = rest {
-            rest.drop_rest(drops);
-        }
-        parts.push(part);
+        let Some(mut rest) = rest else {
+            parts.push(part);
+            continue;
+        };
+        let mark = rest.take("prompt_cache_breakpoint");
+        parts.push(match mark {
+            Some(mark) => part.marked(compose::as_it_is(mark.text)),
+            None => part,
+        });
+        rest.drop_rest(drops);
     }
     Ok(parts)
 }

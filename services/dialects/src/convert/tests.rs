@@ -2,6 +2,7 @@
 //! (PROTOCOLS §13).
 
 mod generated;
+mod table;
 
 use serde_json::{Value, json};
 

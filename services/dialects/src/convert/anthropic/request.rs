@@ -136,6 +136,18 @@ pub(crate) enum ThinkingMode {
     Budget(u64),
 }
 
+impl Thinking<'_> {
+    /// It is not to think.
+    pub(crate) fn is_off(&self) -> bool {
+        self.mode == ThinkingMode::Disabled
+    }
+
+    /// Its text is not to be shown.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.display.as_deref() == Some("omitted")
+    }
+}
+
 impl<'a> Request<'a> {
     /// Reads a body that [`MessagesRequest`](crate::anthropic::MessagesRequest) took before.
     ///

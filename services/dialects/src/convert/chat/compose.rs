@@ -22,8 +22,23 @@ const MAX_USER: usize = 64;
 pub(crate) enum Part<'a> {
     /// Text.
     Text(Cow<'a, str>),
+    /// Text with a `prompt_cache_breakpoint`.
+    Marked(Cow<'a, str>, Node<'a>),
     /// Anything else.
     Other(Node<'a>),
+}
+
+impl<'a> Part<'a> {
+    /// With a `prompt_cache_breakpoint`.
+    pub(crate) fn marked(self, mark: Node<'a>) -> Self {
+        match self {
+            Self::Text(text) | Self::Marked(text, _) => Self::Marked(text, mark),
+            Self::Other(mut node) => {
+                node.put("prompt_cache_breakpoint", mark);
+                Self::Other(node)
+            }
+        }
+    }
 }
 
 /// The model's message while it is put together.
@@ -68,6 +83,24 @@ impl<'a> Messages<'a> {
         if !text.is_empty() {
             self.push(role, Node::Text(text));
         }
+    }
+
+    /// Instructions that consist of parts.
+    pub(crate) fn instruct_in(&mut self, role: &'a str, mut parts: Vec<Part<'a>>) {
+        if parts.iter().any(|part| !matches!(part, Part::Text(_))) {
+            self.turn();
+            return self.push(role, content(parts));
+        }
+        let texts = parts.iter_mut().filter_map(|part| match part {
+            Part::Text(text) => Some(std::mem::take(text)),
+            _ => None,
+        });
+        let mut texts: Vec<_> = texts.collect();
+        let text = match &mut texts[..] {
+            [only] => std::mem::take(only),
+            _ => Cow::Owned(texts.join("\n\n")),
+        };
+        self.instruct(role, text);
     }
 
     /// The user speaks.
@@ -158,7 +191,7 @@ impl<'a> Messages<'a> {
         }
         for part in parts {
             match part {
-                Part::Text(text) => texts.push(text),
+                Part::Text(text) | Part::Marked(text, _) => texts.push(text),
                 media @ Part::Other(_) => self.media.push(media),
             }
         }
@@ -279,9 +312,13 @@ fn content(mut parts: Vec<Part<'_>>) -> Node<'_> {
     if let [Part::Text(text)] = &mut parts[..] {
         return Node::Text(std::mem::take(text));
     }
+    let text = |text| Node::object([("type", Node::text("text")), ("text", Node::Text(text))]);
     let part = |part| match part {
-        Part::Text(text) => {
-            Node::object([("type", Node::text("text")), ("text", Node::Text(text))])
+        Part::Text(said) => text(said),
+        Part::Marked(said, mark) => {
+            let mut part = text(said);
+            part.put("prompt_cache_breakpoint", mark);
+            part
         }
         Part::Other(node) => node,
     };

@@ -109,7 +109,11 @@ impl<'a> Request<'a> {
             fields.number("max_completion_tokens")?,
             fields.number("max_tokens")?,
         ];
+        let logprobs = fields.boolean("logprobs")?.unwrap_or(false);
         let top_logprobs = fields.number("top_logprobs")?;
+        if !logprobs && top_logprobs.is_some_and(|top| top > 0) {
+            dropped.note("top_logprobs");
+        }
         let asked = AnswerShape {
             include_usage: read_stream_options(&mut fields, &mut dropped)?,
             functions,
@@ -122,7 +126,7 @@ impl<'a> Request<'a> {
             max_output: limits.into_iter().flatten().min(),
             stop: read_stop(&mut fields)?,
             n: fields.number("n")?.unwrap_or(1).max(1),
-            logprobs: fields.boolean("logprobs")?.unwrap_or(false),
+            logprobs,
             top_logprobs,
             format: read_format(&mut fields, &mut dropped)?,
             reasoning_effort: fields.text("reasoning_effort")?,

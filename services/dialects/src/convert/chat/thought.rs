@@ -87,7 +87,7 @@ fn read_detail<'a>(
         "reasoning.text" => (fields.text("text")?, fields.text("signature")?),
         "reasoning.summary" => (fields.text("summary")?, fields.text("signature")?),
         "reasoning.encrypted" => (None, fields.text("data")?),
-        _ => (None, None),
+        _ => (None, Some(Cow::Borrowed(raw.text))),
     };
     let sealed = match sealed {
         // a provider's own: all of the item must go back to it

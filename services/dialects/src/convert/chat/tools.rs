@@ -187,13 +187,13 @@ fn read_named<'a>(raw: &Raw<'a>, body: &mut Fields<'a>) -> Result<Named<'a>, Box
     let mut outer = raw.fields()?;
     let kind = outer.text("type")?;
     let custom = outer.has("custom") || kind.as_deref() == Some("custom");
-    let inner = outer.fields(if custom { "custom" } else { "function" })?;
-    let mut named = match inner {
-        Some(inner) => {
-            body.absorb(outer);
-            inner
-        }
-        None => outer,
+    let inner = if custom { "custom" } else { "function" };
+    let mut named = if outer.has(inner) {
+        let inner = outer.need(inner, "an object")?.fields()?;
+        body.absorb(outer);
+        inner
+    } else {
+        outer
     };
     let name = named.need("name", "a tool's name")?.text()?;
     body.absorb(named);

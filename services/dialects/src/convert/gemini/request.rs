@@ -76,7 +76,7 @@ pub(crate) enum Content<'a> {
         mime: Cow<'a, str>,
         /// Base64.
         data: Cow<'a, str>,
-        /// The name of the file, where it has one.
+        /// The name of the file, where it has one; of images, sound and films it is in the rest.
         name: Option<Cow<'a, str>>,
     },
     /// A reference to data.
@@ -250,10 +250,18 @@ fn content<'a>(
         return Ok(Content::Text(text));
     }
     let content = if let Some(mut blob) = fields.object("inlineData")? {
+        let mime = blob.text("mimeType")?.unwrap_or_default();
+        // Nobody else has names for what is seen or heard.
+        let named = !["image/", "audio/", "video/"]
+            .iter()
+            .any(|kind| mime.starts_with(kind));
         let content = Content::Inline {
-            mime: blob.text("mimeType")?.unwrap_or_default(),
             data: blob.text("data")?.unwrap_or_default(),
-            name: blob.text("displayName")?,
+            name: match named {
+                true => blob.text("displayName")?,
+                false => None,
+            },
+            mime,
         };
         rest.push(blob.0);
         content

@@ -141,6 +141,7 @@ pub(crate) enum Media<'a> {
 pub(super) fn read_items<'a>(
     input: &Raw<'a>,
     tools: &mut Vec<Raw<'a>>,
+    body: &mut Fields<'a>,
 ) -> Result<Vec<Item<'a>>, Box<Refusal>> {
     if let Some(text) = input.as_text() {
         let rest = Raw::body("{}").fields()?;
@@ -165,6 +166,10 @@ pub(super) fn read_items<'a>(
         let kind = kind.as_deref().unwrap_or("message");
         if kind == "additional_tools" {
             tools.extend(fields.items("tools")?);
+            for told in ["id", "status", "role"] {
+                fields.take(told);
+            }
+            body.absorb(fields);
         } else {
             read.push(Item::read(kind, raw.path, fields)?);
         }

@@ -11,7 +11,7 @@ use crate::convert::calls::Calls;
 use crate::convert::fields::{Drops, Fields, Raw, Refusal};
 
 /// Members that a response repeats from its request; given out again as they came.
-const ECHOED: [&str; 17] = [
+pub(crate) const ECHOED: [&str; 17] = [
     "instructions",
     "max_output_tokens",
     "max_tool_calls",
@@ -150,7 +150,7 @@ impl<'a> Request<'a> {
         }
         let mut tools = fields.items("tools")?;
         let input = fields.need("input", "a string, or a list of items")?;
-        let input = read_items(&input, &mut tools)?;
+        let input = read_items(&input, &mut tools, &mut fields)?;
         answered(&input)?;
         let mut names = Names::default();
         let (tools, hosted) = Tool::read_all(tools, &mut names, &mut fields)?;

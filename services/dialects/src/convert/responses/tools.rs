@@ -167,7 +167,7 @@ impl<'a> Tool<'a> {
                     let space = fields.need("name", "the name of the namespace")?.text()?;
                     spaces.push((space, fields));
                 }
-                other => hosted.push(format!("tools[].{other}")),
+                other => hosted.push(format!("{}.{other}", raw.path)),
             }
         }
         // Names without a space stay as they are, so these come after all of them.
@@ -179,7 +179,7 @@ impl<'a> Tool<'a> {
                     "function" | "custom" => {
                         tools.push(Self::read(raw.path, fields, Some(&space), &kind, names)?);
                     }
-                    other => hosted.push(format!("tools[].tools[].{other}")),
+                    other => hosted.push(format!("{}.{other}", raw.path)),
                 }
             }
             body.absorb(fields);
@@ -201,9 +201,18 @@ impl<'a> Tool<'a> {
         Ok(Self {
             name: if flat == name { name } else { Cow::Owned(flat) },
             description,
-            parameters: fields.take("parameters"),
-            strict: fields.boolean("strict")?,
-            format: fields.take("format"),
+            parameters: match custom {
+                true => None,
+                false => fields.take("parameters"),
+            },
+            strict: match custom {
+                true => None,
+                false => fields.boolean("strict")?,
+            },
+            format: match custom {
+                true => fields.take("format"),
+                false => None,
+            },
             custom,
             path,
             rest: fields,

@@ -103,6 +103,11 @@ impl<'a> Config<'a> {
             Some(raw) if raw.text == "true" => Some(raw.path),
             _ => None,
         };
+        // It means nothing unless they are asked for, and is then among the rest.
+        let top_logprobs = match logprobs {
+            Some(_) => fields.take("logprobs"),
+            None => None,
+        };
         let config = Self {
             temperature: fields.take("temperature"),
             top_p: fields.take("topP"),
@@ -118,7 +123,7 @@ impl<'a> Config<'a> {
             presence_penalty: fields.take("presencePenalty"),
             frequency_penalty: fields.take("frequencyPenalty"),
             logprobs,
-            top_logprobs: fields.take("logprobs"),
+            top_logprobs,
             output: output(&mut fields)?,
             thinking: thinking(&mut fields, rest)?,
         };

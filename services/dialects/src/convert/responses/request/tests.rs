@@ -131,7 +131,7 @@ fn what_is_kept_elsewhere_is_refused_and_named() {
         ),
         (
             r#"{"input":"x","tools":[{"type":"web_search"}],"tool_choice":"required"}"#,
-            "tools[].web_search",
+            "tools[0].web_search",
         ),
         (
             r#"{"input":"x","tool_choice":{"type":"file_search"}}"#,
