@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use self::content::{detail, images, say_content};
+use self::content::{detail, images, say_content, thought};
 use super::names::Names;
 use crate::convert::Format;
 use crate::convert::part::{Finish, Part, Put, Reader, Reason};
@@ -46,6 +46,8 @@ struct Tools {
 struct State {
     index: u32,
     calls: Vec<Call>,
+    /// Its thoughts are told as plain text, so that details only seal them.
+    thinks_aloud: bool,
 }
 
 #[derive(Debug, Default)]
@@ -213,6 +215,7 @@ impl ChatReader {
             self.choices.push(State {
                 index,
                 calls: Vec::new(),
+                thinks_aloud: false,
             });
         }
         let Some(state) = self.choices.iter_mut().find(|state| state.index == index) else {
@@ -220,10 +223,18 @@ impl ChatReader {
         };
         if let Some(delta) = choice.delta {
             if let Some(text) = text(delta.reasoning_content).or_else(|| text(delta.reasoning)) {
+                state.thinks_aloud = true;
                 put(index, Part::Reasoning(&text));
             }
             if let Some(raw) = delta.reasoning_details {
-                each(raw, |item| seal(index, item, put));
+                // Where the text is not told apart, it stands here alone.
+                let silent = !state.thinks_aloud;
+                each(raw, |item| {
+                    if let Some(text) = thought(item).filter(|_| silent) {
+                        put(index, Part::Reasoning(&text));
+                    }
+                    seal(index, item, put);
+                });
             }
             if let Some(raw) = delta.content {
                 say_content(index, raw.get(), put);

@@ -258,6 +258,48 @@ fn every_field_of_a_request_becomes_what_the_table_says() {
 }
 
 #[test]
+fn every_member_of_an_answer_becomes_what_the_table_says() {
+    let mut findings = Findings::default();
+    for format in Format::ALL {
+        let mut table = Table::read(format, "## Answers");
+        let lines = format!("{}-answers", name(format));
+        let mut examples = examples::fixtures("answers", format);
+        examples.extend(examples::lines(&lines, &examples::answer(format)));
+        let make = |caller: Format, example: &Example, document: &Value| {
+            answered((caller, format), example, document)
+        };
+        let none = |_: Format, _: &Example, _: &Value| String::new();
+        let making: Making<'_> = (&make, &none);
+        check(
+            format,
+            &mut table,
+            &examples,
+            making,
+            &mut findings,
+            updating(),
+        );
+    }
+    findings.assert_none();
+}
+
+/// Translates a whole answer.
+fn answered(pair: (Format, Format), example: &Example, document: &Value) -> Made {
+    let request = examples::asking(pair.0, example);
+    let translation = opened(pair, None, &request, false).unwrap();
+    let answer = Bytes::from(document.to_string());
+    match translation.read(&answer, &ReadOptions::default()) {
+        Ok(read) => Made::Body {
+            body: serde_json::from_slice(&read.body).unwrap(),
+            dropped: Vec::new(),
+        },
+        Err(error) => Made::Refused {
+            param: String::new(),
+            message: format!("{error:?}"),
+        },
+    }
+}
+
+#[test]
 fn a_field_that_the_table_does_not_know_is_found() {
     let novel = [
         (

@@ -66,6 +66,13 @@ fn say_image(index: u32, item: &Raw<'_>, put: &mut Put<'_>) {
     }
 }
 
+/// The text of an item of `reasoning_details`.
+pub(super) fn thought(item: &str) -> Option<Cow<'_, str>> {
+    let of = |name| crate::json::member(item, name)?.text();
+    let text = of("text").or_else(|| of("summary"))?;
+    Some(text.decode(item)).filter(|text| !text.is_empty())
+}
+
 /// An item of `reasoning_details` that is sealed, without its text, which is said apart.
 pub(super) fn detail(item: &str) -> Option<String> {
     let mut fields = Raw::body(item).fields().ok()?;

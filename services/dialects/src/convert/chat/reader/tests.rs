@@ -81,6 +81,19 @@ fn contents_in_parts_images_details_and_signatures_are_found() {
 }
 
 #[test]
+fn thoughts_that_stand_in_details_alone_are_found_there() {
+    let event = r#"{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.summary","summary":"deep"},{"type":"reasoning.text","text":"er","signature":"S"}]}}]}"#;
+    assert_eq!(
+        read(&mut ChatReader::default(), &[event]),
+        [
+            "0: reasoning deep",
+            "0: reasoning er",
+            r#"0: sealed {"type":"reasoning.text","signature":"S"}"#,
+        ]
+    );
+}
+
+#[test]
 fn a_name_that_was_put_differently_comes_back_as_the_callers() {
     let mut names = Names::default();
     let said = names.said("a.b".into()).into_owned();

@@ -19,6 +19,8 @@ pub(super) struct Example {
     pub(super) of: Vec<String>,
     /// The upstream's model, where it matters.
     pub(super) model: Option<String>,
+    /// Notes: `ask.<dialect>: {…}` says what the caller of an answer asked for.
+    pub(super) note: Vec<String>,
     /// It has members on purpose that no document knows.
     pub(super) unknown: bool,
 }
@@ -32,15 +34,16 @@ pub(super) fn fixtures(directory: &str, format: Format) -> Vec<Example> {
     paths.sort();
     let example = |path: &std::path::PathBuf| {
         let text = fs::read_to_string(path).unwrap();
-        let body: Vec<_> = text
-            .lines()
-            .filter(|line| !line.starts_with("//"))
-            .collect();
+        let (note, body): (Vec<_>, Vec<_>) = text.lines().partition(|line| line.starts_with("//"));
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         Example {
             document: settled(&body.join("\n")),
             of: Vec::new(),
             model: None,
+            note: note
+                .iter()
+                .map(|line| line[2..].trim().to_owned())
+                .collect(),
             unknown: name == "unknown",
             name,
         }
@@ -87,6 +90,7 @@ pub(super) fn line(text: &str, needed: &Value) -> Example {
         document,
         of: own.keys().cloned().collect(),
         model: Some(model.trim().to_owned()).filter(|model| !model.is_empty()),
+        note: Vec::new(),
         unknown: false,
     }
 }
@@ -101,4 +105,65 @@ pub(super) fn needed(format: Format) -> Value {
         }
         Format::Gemini => json!({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}),
     }
+}
+
+/// What every answer has.
+pub(super) fn answer(format: Format) -> Value {
+    match format {
+        Format::Chat => {
+            json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "up",
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}})
+        }
+        Format::Responses => {
+            json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "up",
+            "output": [{"type": "message", "id": "msg_1", "status": "completed", "role": "assistant",
+                "content": [{"type": "output_text", "text": "Hi", "annotations": []}]}],
+            "usage": {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120}})
+        }
+        Format::Anthropic => {
+            json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "up",
+            "content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn", "stop_sequence": null,
+            "usage": {"input_tokens": 100, "output_tokens": 20}})
+        }
+        Format::Gemini => {
+            json!({"candidates": [{"index": 0, "content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "STOP"}],
+            "usageMetadata": {"promptTokenCount": 100, "candidatesTokenCount": 20, "totalTokenCount": 120}})
+        }
+    }
+}
+
+/// The request to which answers are given: it has the tools that they call.
+pub(super) fn asking(caller: Format, answer: &Example) -> Value {
+    let mut request = needed(caller);
+    if caller == Format::Anthropic {
+        request["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
+    }
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let declared =
+        ["get_weather", "now"].map(|name| json!({"name": name, "parametersJsonSchema": schema}));
+    request["tools"] = match caller {
+        Format::Chat => ["get_weather", "now"]
+            .map(|name| json!({"type": "function", "function": {"name": name, "parameters": schema}}))
+            .into(),
+        Format::Responses => ["get_weather", "now"]
+            .map(|name| json!({"type": "function", "name": name, "parameters": schema, "strict": false}))
+            .into(),
+        Format::Anthropic => ["get_weather", "now"]
+            .map(|name| json!({"name": name, "input_schema": schema}))
+            .into(),
+        Format::Gemini => json!([{ "functionDeclarations": declared }]),
+    };
+    let mark = format!("ask.{}:", name(caller));
+    for more in answer
+        .note
+        .iter()
+        .filter_map(|line| line.strip_prefix(&mark))
+    {
+        let more: Value = serde_json::from_str(more).unwrap();
+        for (name, value) in more.as_object().unwrap() {
+            request[name] = value.clone();
+        }
+    }
+    request
 }
