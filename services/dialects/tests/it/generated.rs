@@ -1,13 +1,17 @@
 //! Generated conversations, answers and streams through every direction: nothing panics, what comes out is what its dialect
 //! demands, nothing is lost unnamed, words, names and arguments stay as they are and in their order.
 
+mod answer;
+mod answer_laws;
 mod anthropic;
 mod chat;
 mod conversation;
 mod gemini;
 mod laws;
 mod responses;
+mod said;
 mod source;
+mod upstream;
 
 use proptest::prelude::*;
 use switchboard_dialects::convert::Format;
@@ -125,10 +129,21 @@ fn tried(choices: &[u16], odd: bool) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 4000, ..ProptestConfig::default() })]
 
     #[test]
     fn requests_keep_all_that_they_say_or_name_it(choices in prop::collection::vec(any::<u16>(), 0..500)) {
         tried(&choices, false)?;
+    }
+
+    #[test]
+    fn answers_say_the_same_whole_and_streamed_and_keep_all_that_was_said(choices in prop::collection::vec(any::<u16>(), 0..300)) {
+        for (caller, upstream) in pairs() {
+            let mut source = Source::new(choices.clone(), false);
+            if let Err(error) = answer_laws::answer(&mut source, answer::Pair { caller, upstream }) {
+                let (caller, upstream) = (name(caller), name(upstream));
+                return Err(TestCaseError::fail(format!("{caller} of {upstream}: {error}")));
+            }
+        }
     }
 }

@@ -138,7 +138,8 @@ pub(crate) fn whole_as_events(translation: &Translation, answer: &str) -> Result
     translation
         .read(&answer, &options)
         .map_err(|error| format!("{error:?}"))?;
-    streamed(translation, &translation.as_events(&answer), usize::MAX)
+    let events = translation.as_events(&answer);
+    carried(translation, &events, usize::MAX, true)
 }
 
 /// A streamed answer whose bytes come `piece` at a time.
@@ -147,6 +148,16 @@ pub(crate) fn streamed(
     events: &[u8],
     piece: usize,
 ) -> Result<String, String> {
+    carried(translation, events, piece, false)
+}
+
+/// `whole`: the events are those of a whole answer, and all of it.
+fn carried(
+    translation: &Translation,
+    events: &[u8],
+    piece: usize,
+    whole: bool,
+) -> Result<String, String> {
     let mut stream = translation.stream(StreamOptions::default());
     let mut out = Vec::new();
     let failed = |error| format!("{error:?}");
@@ -154,7 +165,11 @@ pub(crate) fn streamed(
         stream.push(Bytes::copy_from_slice(piece)).map_err(failed)?;
         out.extend(stream.take().into_iter().flatten());
     }
-    stream.finish().map_err(failed)?;
+    let ended = match whole {
+        true => stream.finish_whole(),
+        false => stream.finish(),
+    };
+    ended.map_err(failed)?;
     out.extend(stream.take().into_iter().flatten());
     if !stream.done() {
         return Err("the stream is not done".to_owned());

@@ -239,14 +239,18 @@ impl ChatReader {
             if let Some(raw) = delta.content {
                 say_content(index, raw.get(), put);
             }
+            // They are the text's, and stand by it.
+            if let Some(raw) = delta.annotations {
+                each(raw, |item| cite(index, item, put));
+            }
+            if let Some(probs) = choice.logprobs.and_then(|probs| probs.content) {
+                probable(index, probs, put);
+            }
             if let Some(text) = text(delta.refusal) {
                 put(index, Part::Refusal(&text));
             }
             if let Some(raw) = delta.images {
                 images(index, raw.get(), put);
-            }
-            if let Some(raw) = delta.annotations {
-                each(raw, |item| cite(index, item, put));
             }
             for fragment in delta.tool_calls.into_iter().flatten() {
                 state.fragment(fragment, &self.tools, put);
@@ -262,18 +266,11 @@ impl ChatReader {
                 state.fragment(fragment, &self.tools, put);
             }
         }
-        if let Some(probs) = choice.logprobs.and_then(|probs| probs.content) {
-            let inside = probs.get().trim();
-            let inside = inside
-                .strip_prefix('[')
-                .and_then(|rest| rest.strip_suffix(']'));
-            if let Some(items) = inside.map(str::trim).filter(|items| !items.is_empty()) {
-                put(index, Part::Logprobs(items));
-            }
-        }
         if let Some(word) = choice.finish_reason.filter(|word| !word.is_empty()) {
             // What was broken off is not complete.
-            if !matches!(&*word, "length" | "content_filter") {
+            if matches!(&*word, "length" | "content_filter") {
+                state.say_free(put);
+            } else {
                 state.end_calls(put);
             }
             let reason = match &*word {
@@ -302,6 +299,17 @@ fn each(list: &RawValue, mut read: impl FnMut(&str)) {
     };
     // what is no list has no items; the value itself is valid
     let _none = items();
+}
+
+/// `logprobs.content`.
+fn probable(index: u32, list: &RawValue, put: &mut Put<'_>) {
+    let inside = list.get().trim();
+    let inside = inside
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    if let Some(items) = inside.map(str::trim).filter(|items| !items.is_empty()) {
+        put(index, Part::Logprobs(items));
+    }
 }
 
 fn cite(index: u32, item: &str, put: &mut Put<'_>) {
@@ -406,6 +414,18 @@ impl State {
                 },
             );
             call.held.clear();
+        }
+    }
+
+    /// Says the texts of calls of tools of free text whose arguments are all there, though nothing says that the call is.
+    fn say_free(&mut self, put: &mut Put<'_>) {
+        for (call, key) in self.calls.iter_mut().zip(0..) {
+            let mut cursor = Cursor::new(&call.held);
+            if call.begun && call.custom && !call.ended && cursor.skip().is_ok() {
+                let piece = &*super::compose::free_input(&call.held);
+                put(self.index, Part::Arguments { key, piece });
+                call.ended = true;
+            }
         }
     }
 

@@ -138,6 +138,14 @@ fn text(data: &str, value: Option<Value>) -> Cow<'_, str> {
         .unwrap_or_default()
 }
 
+/// Whether a part is text that is no thought.
+fn is_text(data: &str, part: Value) -> bool {
+    let inside = part.span.of(data);
+    let thought = crate::json::member(inside, "thought");
+    crate::json::member(inside, "text").is_some()
+        && thought.is_none_or(|thought| thought.span.of(inside) != "true")
+}
+
 impl GeminiReader {
     fn read(&mut self, data: &str, put: &mut Put<'_>) -> Result<(), Wrong> {
         let whole = Cursor::new(data).skip()?;
@@ -199,6 +207,7 @@ impl GeminiReader {
             "logprobsResult" => probs = Some(value),
             _ => {}
         })?;
+        let mut parts_of = Vec::new();
         if let Some(content) = content {
             let mut parts = None;
             members(data, content, |name, value| {
@@ -206,9 +215,18 @@ impl GeminiReader {
                     parts = Some(value);
                 }
             })?;
-            if let Some(parts) = parts {
-                each(data, parts, |part| self.part(index, data, part, put))?;
+            if let Some(value) = parts {
+                each(data, value, |part| {
+                    parts_of.push(part);
+                    Ok(())
+                })?;
             }
+        }
+        // What is told of the text stands by it: behind the last part that is text, or behind all where none is.
+        let last = parts_of.iter().rposition(|part| is_text(data, *part));
+        let last = last.map_or(parts_of.len(), |last| last + 1);
+        for part in parts_of.drain(..last) {
+            self.part(index, data, part, put)?;
         }
         let Some(state) = self.state(index) else {
             return Ok(());
@@ -222,6 +240,12 @@ impl GeminiReader {
         if let Some(items) = probs.and_then(|value| logprobs(data, value)) {
             put(number(index), Part::Logprobs(&items));
         }
+        for part in parts_of {
+            self.part(index, data, part, put)?;
+        }
+        let Some(state) = self.state(index) else {
+            return Ok(());
+        };
         let raw = text(data, finish);
         if !matches!(&*raw, "" | "FINISH_REASON_UNSPECIFIED") {
             let reason = reason(&raw, state.calls > 0);

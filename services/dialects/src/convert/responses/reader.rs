@@ -86,6 +86,11 @@ struct Item<'a> {
     summary: Option<Vec<Content<'a>>>,
     #[serde(borrow, default)]
     content: Option<Vec<Content<'a>>>,
+    /// An image, base64.
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    output_format: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -309,6 +314,14 @@ impl ResponsesReader {
                             value: sealed,
                         }),
                     );
+                }
+            }
+            "image_generation_call" => {
+                let data = string(item.result).unwrap_or_default();
+                if !data.is_empty() {
+                    let format = item.output_format.as_deref().unwrap_or("png");
+                    let (mime, data) = (&*format!("image/{format}"), &*data);
+                    put(0, Part::Media { mime, data });
                 }
             }
             _ => {}

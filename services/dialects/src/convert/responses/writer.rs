@@ -470,7 +470,12 @@ impl ResponsesWriter {
         self.done(index, item, out);
     }
 
+    /// Where the text comes from. It stands on the text that is open: on an empty one where that has ended.
     fn cite(&mut self, url: &str, title: &str, span: Option<(u64, u64)>, out: &mut BytesMut) {
+        if url.is_empty() {
+            return;
+        }
+        self.part_open(false, out);
         let (start, end) = span.unwrap_or_default();
         let mut json =
             format!(r#"{{"type":"url_citation","start_index":{start},"end_index":{end},"url":"#);
@@ -485,9 +490,6 @@ impl ResponsesWriter {
         else {
             return;
         };
-        if url.is_empty() || part.refusal {
-            return;
-        }
         let number = part.annotations.len();
         part.annotations.push(json.clone());
         let members = format!(r#"{place},"annotation_index":{number},"annotation":{json}"#);
@@ -592,6 +594,7 @@ impl Writer for ResponsesWriter {
                 url, title, span, ..
             } => self.cite(url, title, span, out),
             Part::Logprobs(items) => {
+                self.part_open(false, out);
                 if let Open::Message {
                     part: Some(part), ..
                 } = &mut self.open

@@ -285,9 +285,13 @@ fn ended(said: &Json, blocks: &[Json]) -> Check {
     let calls = blocks
         .iter()
         .any(|block| block.get("type").str() == "tool_use");
-    need(calls == (reason.str() == "tool_use"), || {
-        format!("{reason:?}, calls: {calls}")
-    })?;
+    // Calls end an answer as such, unless it was cut off.
+    let right = match reason.str() {
+        "tool_use" => calls,
+        "end_turn" => !calls,
+        _ => true,
+    };
+    need(right, || format!("{reason:?}, calls: {calls}"))?;
     let sequence = said.get("stop_sequence");
     need(
         sequence.is_text() == (reason.str() == "stop_sequence"),

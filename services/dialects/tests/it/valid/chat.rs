@@ -255,12 +255,19 @@ pub(super) fn answer(body: &Json) -> Check {
         }
         need(choice.has("logprobs"), || "logprobs".into())?;
         one_of("finish_reason", choice.get("finish_reason"), REASONS)?;
-        let tools = choice.get("finish_reason").str() == "tool_calls";
-        need(tools != calls.is_empty(), || {
-            "calls, and another finish_reason".into()
-        })?;
+        ends_for(choice.get("finish_reason"), !calls.is_empty())?;
     }
     usage(body.get("usage"))
+}
+
+/// Calls end an answer as such, unless it was cut off.
+fn ends_for(reason: &Json, calls: bool) -> Check {
+    let right = match reason.str() {
+        "tool_calls" => calls,
+        "stop" => !calls,
+        _ => true,
+    };
+    need(right, || format!("{reason:?}, calls: {calls}"))
 }
 
 /// Arguments of functions are an object, written as a text.
@@ -403,10 +410,7 @@ fn delta(said: &Json, index: u64, choices: &mut BTreeMap<u64, Choice>) -> Check 
     if !reason.is_null() {
         one_of("finish_reason", reason, REASONS)?;
         choice.finished = true;
-        let tools = reason.str() == "tool_calls";
-        need(tools != choice.calls.is_empty(), || {
-            "calls, and another reason".into()
-        })?;
+        ends_for(reason, !choice.calls.is_empty())?;
     }
     Ok(())
 }

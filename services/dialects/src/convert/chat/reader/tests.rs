@@ -118,3 +118,40 @@ fn what_was_broken_off_is_not_ended() {
         ]
     );
 }
+
+#[test]
+fn what_is_told_of_a_text_stands_by_it() {
+    let event = r#"{"choices":[{"delta":{"content":"a","refusal":"no","images":[],"annotations":[{"type":"url_citation","url_citation":{"url":"u","title":""}}]},"logprobs":{"content":[{"token":"a"}]}}]}"#;
+    let read = read(&mut ChatReader::default(), &[event]);
+    assert_eq!(read[0], "0: text a");
+    assert!(read[1].starts_with("0: Citation"), "{read:?}");
+    assert!(read[2].starts_with("0: Logprobs"), "{read:?}");
+    assert_eq!(read[3], r#"0: Refusal("no")"#);
+}
+
+#[test]
+fn a_free_text_that_is_all_there_is_said_though_the_answer_was_cut_off() {
+    let call = |arguments: &str| {
+        format!(
+            r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"id":"a","function":{{"name":"f","arguments":{}}}}}]}},"finish_reason":"length"}}]}}"#,
+            serde_json::Value::from(arguments)
+        )
+    };
+    let free = ["f".to_owned()];
+    let said = |arguments: &str| {
+        let mut reader = ChatReader::new(&free, &Names::default());
+        read(&mut reader, &[&call(arguments)])
+    };
+    assert_eq!(
+        said(r#"{"input":"x"}"#),
+        [
+            "0: call 0 a f ",
+            "0: arguments 0 x",
+            "0: finish Length length"
+        ]
+    );
+    assert_eq!(
+        said(r#"{"input":"x"#),
+        ["0: call 0 a f ", "0: finish Length length"]
+    );
+}

@@ -1,6 +1,7 @@
 //! Where Gemini's text comes from, and how probable it was.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde::Deserialize;
@@ -15,16 +16,18 @@ use crate::json::Value;
 pub(super) struct Cited {
     /// Its text is ASCII so far: bytes, in which Gemini counts, are characters.
     pub(super) ascii: bool,
-    grounded: usize,
-    sourced: usize,
+    /// What was told of, as it was said: servers say it once, or again in each chunk with all that is new.
+    told: HashSet<String>,
 }
+
+/// Beyond so many it is not known again.
+const MOST_TOLD: usize = 256;
 
 impl Default for Cited {
     fn default() -> Self {
         Self {
             ascii: true,
-            grounded: 0,
-            sourced: 0,
+            told: HashSet::new(),
         }
     }
 }
@@ -93,6 +96,16 @@ struct Source<'a> {
 }
 
 impl Cited {
+    fn is_new(&mut self, said: &str) -> bool {
+        if self.told.contains(said) {
+            return false;
+        }
+        if self.told.len() < MOST_TOLD {
+            self.told.insert(said.to_owned());
+        }
+        true
+    }
+
     /// What a search found: each text that is supported by it, or all that was found where no text is.
     pub(super) fn grounding(&mut self, data: &str, value: Value, choice: u32, put: &mut Put<'_>) {
         let raw = value.span.of(data);
@@ -100,9 +113,10 @@ impl Cited {
         let Ok(read) = serde_json::from_str::<Grounding<'_>>(raw) else {
             return;
         };
-        let known = self.grounded;
-        self.grounded = known.max(read.grounding_supports.len());
-        for raw in read.grounding_supports.iter().skip(known) {
+        for raw in read.grounding_supports {
+            if !self.is_new(raw.get()) {
+                continue;
+            }
             let Ok(support) = serde_json::from_str::<Support>(raw.get()) else {
                 continue;
             };
@@ -132,14 +146,10 @@ impl Cited {
         let Ok(read) = serde_json::from_str::<Sources<'_>>(value.span.of(data)) else {
             return;
         };
-        let all: Vec<_> = read
-            .citation_sources
-            .iter()
-            .chain(&read.citations)
-            .collect();
-        let known = self.sourced;
-        self.sourced = known.max(all.len());
-        for raw in all.into_iter().skip(known) {
+        for raw in read.citation_sources.iter().chain(&read.citations) {
+            if !self.is_new(raw.get()) {
+                continue;
+            }
             let Ok(source) = serde_json::from_str::<Source<'_>>(raw.get()) else {
                 continue;
             };

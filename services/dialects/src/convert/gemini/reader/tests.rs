@@ -106,3 +106,35 @@ fn the_input_of_a_tool_of_free_text_is_found() {
         ]
     );
 }
+
+#[test]
+fn what_is_told_of_a_text_stands_by_it_and_is_told_once() {
+    let cited = |uri: &str| format!(r#"{{"startIndex":0,"endIndex":1,"uri":"{uri}"}}"#);
+    let chunk = |parts: &str, cited: &str| {
+        format!(
+            r#"{{"candidates":[{{"content":{{"parts":[{parts}]}},"citationMetadata":{{"citations":[{cited}]}}}}]}}"#
+        )
+    };
+    let (a, b) = (cited("https://a"), cited("https://b"));
+    let events = [
+        chunk(r#"{"text":"x"},{"text":"t","thought":true}"#, &a),
+        chunk(r#"{"text":"y"}"#, &b),
+        chunk(r#"{"text":"z"}"#, &format!("{a},{b}")),
+    ];
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
+    let said: Vec<String> = parts(&events)
+        .iter()
+        .map(|part| part.chars().take(28).collect())
+        .collect();
+    assert_eq!(
+        said,
+        [
+            r#"0 Text("x")"#,
+            r#"0 Citation { url: "https://a"#,
+            r#"0 Reasoning("t")"#,
+            r#"0 Text("y")"#,
+            r#"0 Citation { url: "https://b"#,
+            r#"0 Text("z")"#,
+        ]
+    );
+}

@@ -1,0 +1,161 @@
+//! What holds for every answer.
+
+use switchboard_dialects::convert::Format;
+
+use super::answer::{self, Answer, End, Pair, Piece};
+use super::said::{self, Said};
+use super::source::Source;
+use super::upstream;
+use crate::valid;
+use crate::wire;
+
+pub(super) fn answer(source: &mut Source, pair: Pair) -> Result<(), String> {
+    let answer = answer::answer(source, pair);
+    let both = (pair.caller, pair.upstream);
+    let open = |streamed| {
+        let asked = answer::asked(pair, &answer, streamed).compact();
+        wire::open(both, streamed, &asked).map_err(|refusal| format!("{refusal:?}\n{asked}"))
+    };
+    let (plain, streaming) = (open(false)?, open(true)?);
+
+    let document = upstream::whole(pair.upstream, &answer).compact();
+    let shown =
+        |what: &str, out: &str, error: String| format!("{what}: {error}\nof {document}\n{out}");
+    let whole = wire::whole(&plain, &document).map_err(|error| shown("whole", "", error))?;
+    valid::answer(pair.caller, &whole).map_err(|error| shown("whole", &whole, error))?;
+    let whole_said = said::of(pair.caller, &crate::json::Json::parse(&whole)?);
+    holds(pair, &answer, &whole_said).map_err(|error| shown("whole", &whole, error))?;
+
+    let events =
+        wire::whole_as_events(&streaming, &document).map_err(|error| shown("events", "", error))?;
+    valid::stream(pair.caller, &events).map_err(|error| shown("events", &events, error))?;
+    let said_as_events = said::of(pair.caller, &said::gathered(pair.caller, &events));
+    same(pair, &whole_said, &said_as_events)
+        .map_err(|error| shown("events", &format!("{whole}\n{events}"), error))?;
+
+    let sent = upstream::stream(source, pair.upstream, &answer);
+    let shown = |what: &str, out: &str, error: String| format!("{what}: {error}\nof {sent}\n{out}");
+    let stream = wire::streamed(&streaming, sent.as_bytes(), usize::MAX)
+        .map_err(|error| shown("stream", "", error))?;
+    valid::stream(pair.caller, &stream).map_err(|error| shown("stream", &stream, error))?;
+    let stream_said = said::of(pair.caller, &said::gathered(pair.caller, &stream));
+    same(pair, &whole_said, &stream_said)
+        .map_err(|error| shown("stream", &format!("{whole}\n{stream}"), error))?;
+    let piece = 1 + source.pick(90);
+    let pieces = wire::streamed(&streaming, sent.as_bytes(), piece)
+        .map_err(|error| shown("stream", "", error))?;
+    if pieces != stream {
+        return Err(shown(
+            "stream",
+            &pieces,
+            format!("in pieces of {piece} it is another"),
+        ));
+    }
+    Ok(())
+}
+
+/// The whole answer and the sum of a stream say the same.
+fn same(
+    pair: Pair,
+    whole: &(Vec<Said>, [u64; 2]),
+    stream: &(Vec<Said>, [u64; 2]),
+) -> Result<(), String> {
+    let mut told = stream.clone();
+    if (pair.caller, pair.upstream) == (Format::Anthropic, Format::Chat) {
+        // Citations have no place there once something else is said, and chat may say it amid the text.
+        for (said, whole) in told.0.iter_mut().zip(&whole.0) {
+            if said.urls.iter().all(|url| whole.urls.contains(url)) {
+                said.urls.clone_from(&whole.urls);
+            }
+        }
+    }
+    if *whole == told {
+        return Ok(());
+    }
+    Err(format!("the whole says\n{whole:?}\nthe stream\n{stream:?}"))
+}
+
+/// Every word, name and argument came out, unchanged and in order.
+fn holds(pair: Pair, answer: &Answer, said: &(Vec<Said>, [u64; 2])) -> Result<(), String> {
+    let (said, used) = said;
+    let need = |what: &str, holds: bool| match holds {
+        true => Ok(()),
+        false => Err(format!("{what}: {said:?}")),
+    };
+    need("usage", *used == [answer::USED[0], answer::USED[2]])?;
+    need("choices", said.len() == answer.choices.len())?;
+    for (said, choice) in said.iter().zip(&answer.choices) {
+        let mut expected = Said::default();
+        let tells_refusals = matches!(pair.caller, Format::Chat | Format::Responses);
+        // A chat document does not say which came first.
+        let together = pair.upstream == Format::Chat;
+        let (mut refused, mut cited) = (String::new(), Vec::new());
+        for piece in &choice.pieces {
+            match piece {
+                Piece::Thought(words, seal) => {
+                    expected.thought.push_str(words);
+                    expected.seals.extend(seal.clone());
+                }
+                Piece::Text(text) => {
+                    expected.text.push_str(&text.text);
+                    cited.extend(text.cited.clone());
+                    if text.probable {
+                        expected.tokens.push(text.text.clone());
+                    }
+                }
+                Piece::Refusal(words) if tells_refusals => expected.refusal.push_str(words),
+                Piece::Refusal(words) if together => refused.push_str(words),
+                Piece::Refusal(words) => expected.text.push_str(words),
+                Piece::Call(call) => {
+                    let free = call.custom;
+                    let arguments = call.arguments.clone();
+                    expected
+                        .calls
+                        .push((call.name.to_owned(), arguments, free.to_string()));
+                    expected.seals.extend(call.seal.clone());
+                }
+                Piece::Image(data) => expected.images.push(data.clone()),
+                Piece::Hosted => {}
+            }
+        }
+        expected.text.push_str(&refused);
+        let joined = |text: &str| text.replace("\n\n", "");
+        need(
+            "thoughts",
+            joined(&said.thought) == joined(&expected.thought),
+        )?;
+        let images = pair.caller == Format::Anthropic && !expected.images.is_empty();
+        need("text", said.text == expected.text || images)?;
+        need("refusal", said.refusal == expected.refusal)?;
+        need("images", said.images == expected.images || images)?;
+        need("tokens", said.tokens == expected.tokens)?;
+        need("citations", said.urls == cited)?;
+        let names = |calls: &[(String, String, String)]| -> Vec<(String, String)> {
+            let both = calls
+                .iter()
+                .map(|(name, input, _)| (name.clone(), input.clone()));
+            both.collect()
+        };
+        need("calls", names(&said.calls) == names(&expected.calls))?;
+        let all = |mark: &String| said.seals.iter().any(|seal| seal.contains(mark.as_str()));
+        let encoded = pair.caller == Format::Gemini;
+        need("seals", encoded || expected.seals.iter().all(all))?;
+        ends(pair.caller, choice.end, expected.calls.is_empty(), said)?;
+    }
+    Ok(())
+}
+
+/// What was cut off says so.
+fn ends(caller: Format, end: End, plain: bool, said: &Said) -> Result<(), String> {
+    let word = match caller {
+        Format::Chat => "length",
+        Format::Responses => "incompletemax_output_tokens",
+        Format::Anthropic => "max_tokens",
+        Format::Gemini => "MAX_TOKENS",
+    };
+    let cut = end == End::Length && plain;
+    if cut && said.end != word {
+        return Err(format!("it ends with {:?}", said.end));
+    }
+    Ok(())
+}
