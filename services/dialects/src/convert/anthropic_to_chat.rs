@@ -7,8 +7,8 @@ use super::anthropic::request::{
     Request, Role, Thinking, ThinkingMode, Tool, ToolChoice, ToolKind, drop_all,
 };
 use super::chat::compose::{self, MAX_STOP, Messages, Part};
-use super::chat::names::Names;
 use super::fields::{Drops, Fields, Raw, Refusal};
+use super::names::Names;
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
 use super::seal::Seal;
@@ -118,9 +118,8 @@ fn effort<'a>(
         // Models that do not think know no effort, and not all that do know `none`.
         Some(ThinkingMode::Disabled) => None,
         Some(ThinkingMode::Budget(tokens)) => Some(compose::effort(tokens).into()),
-        Some(ThinkingMode::Adaptive | ThinkingMode::BetweenTools) => {
-            Some(effort.unwrap_or(Cow::Borrowed("medium")))
-        }
+        // Where nobody says how much, the model decides.
+        Some(ThinkingMode::Adaptive | ThinkingMode::BetweenTools) => effort,
     }
 }
 
@@ -360,6 +359,7 @@ impl Answering for Back {
         Box::new(super::anthropic::writer::AnthropicWriter::new(
             &head,
             self.thinks,
+            Format::Chat,
         ))
     }
 }

@@ -15,6 +15,7 @@ use super::gemini::compose::model::{Model, Thought};
 use super::gemini::compose::settings::{Settings, Tools};
 use super::gemini::compose::{Contents, arguments};
 use super::gemini::reader::GeminiReader;
+use super::names::Names;
 use super::node::Node;
 use super::part::{Head, Reader, Writer};
 use super::seal::Seal;
@@ -39,7 +40,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         }
         turn.rest.drop_rest(saying.drops);
     }
-    let mut body = saying.contents.finish();
+    let (mut body, mut names) = saying.contents.finish();
     let mut tools = Tools::default();
     for tool in request.tools {
         declare(&mut tools, tool, &mut drops)?;
@@ -50,7 +51,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         Some(ToolChoice::Tool(name)) => tools.required(&[name]),
         Some(ToolChoice::None) => tools.none(),
     }
-    tools.finish(&mut body);
+    tools.finish(&mut names, &mut body);
     if request.one_call {
         drops.note("tool_choice.disable_parallel_tool_use");
     }
@@ -59,7 +60,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     settings.raw("temperature", request.temperature);
     settings.raw("topP", request.top_p);
     settings.raw("topK", request.top_k);
-    settings.stop(request.stop, "stop_sequences")?;
+    settings.stop(request.stop, "stop_sequences", &mut drops);
     if let Some(schema) = &request.schema {
         settings.json(Some(schema));
     }
@@ -94,7 +95,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     Ok(Opened {
         body: body.render(),
         dropped: drops,
-        answering: Box::new(Back { thinks }),
+        answering: Box::new(Back { thinks, names }),
     })
 }
 
@@ -179,6 +180,7 @@ impl<'a> Saying<'a, '_> {
                     content: block.content,
                 }])?;
                 self.text(role, Cow::Owned(text.0));
+                text.1.into_iter().for_each(|part| self.contents.user(part));
             }
             Content::Thinking { text, signature } => {
                 let seal = Seal::read(Format::Anthropic, &signature);
@@ -322,17 +324,19 @@ fn shown<'a>(source: Source<'a>, path: &str) -> Result<Node<'a>, Box<Refusal>> {
 #[derive(Debug)]
 struct Back {
     thinks: bool,
+    names: Names,
 }
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(GeminiReader::default())
+        Box::new(GeminiReader::new(&[], &self.names))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {
         Box::new(super::anthropic::writer::AnthropicWriter::new(
             &head,
             self.thinks,
+            Format::Gemini,
         ))
     }
 }

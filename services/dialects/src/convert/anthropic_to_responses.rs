@@ -10,6 +10,7 @@ use super::anthropic::request::{
     Request, Role, Thinking, ThinkingMode, Tool, ToolChoice, ToolKind, drop_all,
 };
 use super::fields::{Drops, Raw, Refusal};
+use super::names::{Names, shortened};
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
 use super::responses::compose::{self, Items};
@@ -35,10 +36,11 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     }
     let Saying { items, mut drops } = saying;
     let mut body = compose::body(target.model, target.stream);
-    body.put("input", items.finish());
+    let (input, mut names) = items.finish();
+    body.put("input", input);
     let mut tools = Vec::new();
     for tool in request.tools {
-        tools.push(declare(tool, &mut drops)?);
+        tools.push(declare(tool, &mut names, &mut drops)?);
     }
     if !tools.is_empty() {
         body.put("tools", Node::Array(tools));
@@ -46,7 +48,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     let choice = request.tool_choice.map(|choice| match choice {
         ToolChoice::Auto => Node::text("auto"),
         ToolChoice::Any => Node::text("required"),
-        ToolChoice::Tool(name) => compose::this_tool(name, false),
+        ToolChoice::Tool(name) => compose::this_tool(names.said(name), false),
         ToolChoice::None => Node::text("none"),
     });
     body.put_some("tool_choice", choice);
@@ -62,11 +64,13 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     if request.thinking.as_ref().is_some_and(Thinking::is_off) {
         drops.note("thinking");
     }
-    if let Some(effort) = effort(request.thinking.as_ref(), request.effort) {
-        let reasoning = match hidden {
-            true => Node::object([("effort", Node::Text(effort))]),
-            false => compose::reasoning(Some(effort)),
-        };
+    let effort = effort(request.thinking.as_ref(), request.effort);
+    if effort.is_some() || (thinks && !hidden) {
+        let mut reasoning = Node::object([]);
+        match hidden {
+            true => reasoning.put_some("effort", effort.map(Node::Text)),
+            false => reasoning = compose::reasoning(effort),
+        }
         body.put("reasoning", reasoning);
     }
     body.put("include", compose::include(false));
@@ -76,7 +80,8 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     ] {
         body.put_some(name, number.map(|raw| Node::raw(raw.text)));
     }
-    body.put_some("safety_identifier", request.user.map(short).map(Node::Text));
+    let user = request.user.map(|user| shortened(user, MAX_USER));
+    body.put_some("safety_identifier", user.map(Node::Text));
     for (name, left_out) in [
         ("stop_sequences", !request.stop.is_empty()),
         ("top_k", request.top_k.is_some()),
@@ -96,7 +101,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     Ok(Opened {
         body: body.render(),
         dropped: drops,
-        answering: Box::new(Back { thinks }),
+        answering: Box::new(Back { thinks, names }),
     })
 }
 
@@ -115,25 +120,16 @@ fn effort<'a>(
         // Models that do not think know no effort, and not all that do know `none`.
         Some(ThinkingMode::Disabled) => None,
         Some(ThinkingMode::Budget(tokens)) => Some(by_budget(tokens).into()),
-        Some(ThinkingMode::Adaptive | ThinkingMode::BetweenTools) => {
-            Some(effort.unwrap_or(Cow::Borrowed("medium")))
-        }
+        // Where nobody says how much, the model decides.
+        Some(ThinkingMode::Adaptive | ThinkingMode::BetweenTools) => effort,
     }
 }
 
-/// An identifier of the allowed length; a longer one is told by its digest.
-fn short(user: Cow<'_, str>) -> Cow<'_, str> {
-    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-    if user.chars().count() <= MAX_USER {
-        return user;
-    }
-    let mut hasher = DefaultHasher::new();
-    user.hash(&mut hasher);
-    let head: String = user.chars().take(MAX_USER - 17).collect();
-    Cow::Owned(format!("{head}_{:016x}", hasher.finish()))
-}
-
-fn declare<'a>(tool: Tool<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refusal>> {
+fn declare<'a>(
+    tool: Tool<'a>,
+    names: &mut Names,
+    drops: &mut Drops,
+) -> Result<Node<'a>, Box<Refusal>> {
     let declared = match tool.kind {
         ToolKind::Custom {
             description,
@@ -142,7 +138,8 @@ fn declare<'a>(tool: Tool<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refusa
         } => {
             let schema = Node::raw(one_line(schema.text));
             let strict = strict.unwrap_or(false);
-            compose::function(tool.name, description.map(Node::Text), Some(schema), strict)
+            let name = names.said(tool.name);
+            compose::function(name, description.map(Node::Text), Some(schema), strict)
         }
         ToolKind::Versioned(kind) => {
             return Err(Refusal::unsupported(
@@ -340,17 +337,19 @@ impl<'a> Saying<'a> {
 #[derive(Debug)]
 struct Back {
     thinks: bool,
+    names: Names,
 }
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::responses::reader::ResponsesReader::default())
+        Box::new(super::responses::reader::ResponsesReader::new(&self.names))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {
         Box::new(super::anthropic::writer::AnthropicWriter::new(
             &head,
             self.thinks,
+            Format::Responses,
         ))
     }
 }

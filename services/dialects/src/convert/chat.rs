@@ -2,7 +2,6 @@
 
 pub(super) mod compose;
 mod message;
-pub(super) mod names;
 pub(super) mod reader;
 mod request;
 mod thought;

@@ -14,6 +14,7 @@ use super::gemini::compose::model::{Model, Thought};
 use super::gemini::compose::settings::{Settings, Tools};
 use super::gemini::compose::{Contents, arguments, free_text};
 use super::gemini::reader::GeminiReader;
+use super::names::Names;
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
 use super::{Answering, Opened, Target};
@@ -30,13 +31,13 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     for message in std::mem::take(&mut request.messages) {
         saying.message(message)?;
     }
-    let mut body = saying.contents.finish();
+    let (mut body, mut names) = saying.contents.finish();
     let mut tools = Tools::default();
     for tool in std::mem::take(&mut request.tools) {
         declare(&mut tools, tool, &mut drops)?;
     }
     choose(&mut tools, request.choice.take());
-    let custom = tools.finish(&mut body);
+    let custom = tools.finish(&mut names, &mut body);
     if request.parallel_tool_calls == Some(false) && !request.asked.functions {
         drops.note("parallel_tool_calls");
     }
@@ -46,13 +47,20 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     for (theirs, ours) in [
         ("temperature", "temperature"),
         ("topP", "top_p"),
-        ("seed", "seed"),
         ("presencePenalty", "presence_penalty"),
         ("frequencyPenalty", "frequency_penalty"),
     ] {
         settings.raw(theirs, request.rest.take(ours));
     }
-    settings.stop(std::mem::take(&mut request.stop), "stop")?;
+    let seed = request.rest.take("seed");
+    if let Some(seed) = seed {
+        // It has 32 bits there.
+        match seed.text.trim().parse::<i32>() {
+            Ok(_) => settings.raw("seed", Some(seed)),
+            Err(_) => drops.note(&seed.path),
+        }
+    }
+    settings.stop(std::mem::take(&mut request.stop), "stop", &mut drops);
     match &request.format {
         OutputFormat::Text => {}
         OutputFormat::JsonObject => settings.json(None),
@@ -84,7 +92,11 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     Ok(Opened {
         body: body.render(),
         dropped: drops,
-        answering: Box::new(Back { asked, custom }),
+        answering: Box::new(Back {
+            asked,
+            custom,
+            names,
+        }),
     })
 }
 
@@ -311,11 +323,12 @@ enum Shown<'a> {
 struct Back {
     asked: AnswerShape,
     custom: Vec<String>,
+    names: Names,
 }
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(GeminiReader::new(&self.custom))
+        Box::new(GeminiReader::new(&self.custom, &self.names))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {

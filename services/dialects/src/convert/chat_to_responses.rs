@@ -7,6 +7,7 @@ use super::chat::{
     AnswerShape, Choice, Content, FileSource, Message, Named, OutputFormat, Request, Tool,
 };
 use super::fields::{Drops, Raw, Refusal};
+use super::names::Names;
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
 use super::responses::compose::{self, Items};
@@ -38,15 +39,18 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         say(&mut items, message, &mut drops)?;
     }
     let mut body = compose::body(target.model, target.stream);
-    body.put("input", items.finish());
+    let (input, mut names) = items.finish();
+    body.put("input", input);
     let mut tools = Vec::new();
     for tool in std::mem::take(&mut request.tools) {
-        tools.push(declare(tool, &mut drops)?);
+        tools.push(declare(tool, &mut names, &mut drops)?);
     }
     if !tools.is_empty() {
         body.put("tools", Node::Array(tools));
     }
-    body.put_some("tool_choice", request.choice.take().map(choose));
+    let choice = request.choice.take();
+    let choice = choice.map(|choice| choose(choice, &mut names));
+    body.put_some("tool_choice", choice);
     let parallel = request.parallel_tool_calls.map(Node::Bool);
     body.put_some("parallel_tool_calls", parallel);
     body.put_some("max_output_tokens", request.max_output.map(compose::limit));
@@ -80,7 +84,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     Ok(Opened {
         body: body.render(),
         dropped: drops,
-        answering: Box::new(Back { asked }),
+        answering: Box::new(Back { asked, names }),
     })
 }
 
@@ -192,7 +196,11 @@ fn shown<'a>(content: Vec<Content<'a>>, drops: &mut Drops) -> Result<Vec<Node<'a
     Ok(parts)
 }
 
-fn declare<'a>(tool: Tool<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refusal>> {
+fn declare<'a>(
+    tool: Tool<'a>,
+    names: &mut Names,
+    drops: &mut Drops,
+) -> Result<Node<'a>, Box<Refusal>> {
     let as_it_is = |raw: Raw<'a>| Node::raw(one_line(raw.text));
     let (tool, rest) = match tool {
         Tool::Function {
@@ -206,7 +214,7 @@ fn declare<'a>(tool: Tool<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refusa
             let (description, parameters) = (description.map(as_it_is), parameters.map(as_it_is));
             let strict = strict.unwrap_or(false);
             (
-                compose::function(name, description, parameters, strict),
+                compose::function(names.said(name), description, parameters, strict),
                 rest,
             )
         }
@@ -217,7 +225,7 @@ fn declare<'a>(tool: Tool<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refusa
             rest,
             ..
         } => {
-            let mut tool = compose::this_tool(name, true);
+            let mut tool = compose::this_tool(names.said(name), true);
             tool.put_some("description", description.map(as_it_is));
             let format = format.map(|format| flat(&format, drops)).transpose()?;
             tool.put_some("format", format);
@@ -248,8 +256,8 @@ fn flat<'a>(format: &Raw<'a>, drops: &mut Drops) -> Result<Node<'a>, Box<Refusal
     Ok(flat)
 }
 
-fn choose(choice: Choice<'_>) -> Node<'_> {
-    let this = |named: Named<'_>| compose::this_tool(named.name.into_owned().into(), named.custom);
+fn choose<'a>(choice: Choice<'a>, names: &mut Names) -> Node<'a> {
+    let mut this = |named: Named<'a>| compose::this_tool(names.said(named.name), named.custom);
     match choice {
         Choice::None => Node::text("none"),
         Choice::Auto => Node::text("auto"),
@@ -292,11 +300,12 @@ fn format<'a>(format: &OutputFormat<'a>) -> Option<Node<'a>> {
 #[derive(Debug)]
 struct Back {
     asked: AnswerShape,
+    names: Names,
 }
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::responses::reader::ResponsesReader::default())
+        Box::new(super::responses::reader::ResponsesReader::new(&self.names))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {

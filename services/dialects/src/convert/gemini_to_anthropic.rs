@@ -63,7 +63,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     });
     let settings = Settings {
         limit: config.max_output,
-        thought: asked.map(|asked| (asked, "generationConfig.thinkingConfig")),
+        thought: asked.zip(thinking.map(|thinking| &*thinking.path)),
         show: thinking.is_some_and(|thinking| thinking.include),
         temperature: config.temperature,
         top_p: config.top_p,
@@ -157,7 +157,7 @@ fn model<'a>(turns: &mut Turns<'a>, pieces: Vec<Piece<'a>>, drops: &mut Drops) {
             _ => drops.note(&piece.path),
         }
         if seal.is_some() {
-            drops.note(&format!("{}.thoughtSignature", piece.path));
+            drops.note(&piece.signature_path);
         }
     }
     if !thought.is_empty() {

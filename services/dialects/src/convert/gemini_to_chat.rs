@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use super::chat::compose::{self, MAX_STOP, Messages, Part};
-use super::chat::names::Names;
 use super::fields::{Drops, Raw, Refusal};
 use super::gemini::request::{
     Config, Content, Mode, Output, Piece, Request, Role, drop_rest, given,
 };
+use super::names::Names;
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
 use super::seal::Seal;
@@ -161,12 +161,18 @@ fn user<'a>(messages: &mut Messages<'a>, pieces: Vec<Piece<'a>>) -> Result<(), B
 }
 
 fn model<'a>(messages: &mut Messages<'a>, pieces: Vec<Piece<'a>>, drops: &mut Drops) {
+    let mut thought = String::new();
     for piece in pieces {
         let seal = piece.signature.as_deref();
         let seal = seal.map(|text| Seal::read(Format::Gemini, text));
+        if !piece.thought {
+            messages.thought(&std::mem::take(&mut thought), None);
+        }
         match piece.content {
             Content::Text(text) if piece.thought => {
-                if !messages.thought(&text, seal) {
+                // A seal comes in a part of its own, behind the text that it seals.
+                thought.push_str(&text);
+                if seal.is_some() && !messages.thought(&std::mem::take(&mut thought), seal) {
                     drops.note(&piece.path);
                 }
                 continue;
@@ -176,7 +182,7 @@ fn model<'a>(messages: &mut Messages<'a>, pieces: Vec<Piece<'a>>, drops: &mut Dr
             Content::Call { id, name, args } => {
                 let args = args.map_or("{}", |raw| raw.text);
                 if !messages.call(id, name, one_line(args), seal) {
-                    drops.note(&format!("{}.thoughtSignature", piece.path));
+                    drops.note(&piece.signature_path);
                 }
                 continue;
             }
@@ -184,9 +190,10 @@ fn model<'a>(messages: &mut Messages<'a>, pieces: Vec<Piece<'a>>, drops: &mut Dr
             _ => drops.note(&piece.path),
         }
         if seal.is_some() {
-            drops.note(&format!("{}.thoughtSignature", piece.path));
+            drops.note(&piece.signature_path);
         }
     }
+    messages.thought(&thought, None);
 }
 
 /// A piece as a part of a content.

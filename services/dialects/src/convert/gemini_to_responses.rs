@@ -9,6 +9,7 @@ use super::fields::{Drops, Raw, Refusal};
 use super::gemini::request::{
     Config, Content, Mode, Output, Piece, Request, Role, drop_rest, given,
 };
+use super::names::Names;
 use super::node::Node;
 use super::part::{Head, Reader, Writer};
 use super::responses::compose::{self, Items};
@@ -32,30 +33,31 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         }
     }
     let mut body = compose::body(target.model, target.stream);
-    body.put("input", items.finish());
-    let names: Vec<_> = request
+    let (input, mut names) = items.finish();
+    body.put("input", input);
+    let known: Vec<_> = request
         .functions
         .iter()
-        .map(|one| one.name.clone())
+        .map(|one| names.said(one.name.clone()))
         .collect();
-    let functions = request.functions.into_iter().map(|function| {
+    let allowed = request.choice.allowed.into_iter();
+    let allowed: Vec<_> = allowed.map(|name| names.said(name)).collect();
+    let functions = request.functions.into_iter().zip(&known);
+    let functions = functions.map(|(function, name)| {
         let description = function.description.map(Node::Text);
-        compose::function(function.name, description, function.parameters, false)
+        compose::function(name.clone(), description, function.parameters, false)
     });
     let functions: Vec<_> = functions.collect();
     if !functions.is_empty() {
         body.put("tools", Node::Array(functions));
-        body.put_some(
-            "tool_choice",
-            choose(request.choice.mode, request.choice.allowed, &names),
-        );
+        body.put_some("tool_choice", choose(request.choice.mode, allowed, &known));
     }
     configure(&mut body, request.config, &mut drops)?;
     drop_rest(request.rest, &mut drops);
     Ok(Opened {
         body: body.render(),
         dropped: drops,
-        answering: Box::new(Back),
+        answering: Box::new(Back { names }),
     })
 }
 
@@ -214,7 +216,7 @@ fn model<'a>(
             _ => drops.note(&piece.path),
         }
         if seal.is_some() {
-            drops.note(&format!("{}.thoughtSignature", piece.path));
+            drops.note(&piece.signature_path);
         }
     }
     if !thought.is_empty() {
@@ -264,11 +266,13 @@ fn shown(piece: Piece<'_>) -> Result<Option<Node<'_>>, Box<Refusal>> {
 
 /// The way back.
 #[derive(Debug)]
-struct Back;
+struct Back {
+    names: Names,
+}
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(super::responses::reader::ResponsesReader::default())
+        Box::new(super::responses::reader::ResponsesReader::new(&self.names))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {

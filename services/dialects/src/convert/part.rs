@@ -79,6 +79,11 @@ pub(crate) enum Part<'a> {
     Usage(Usage),
 }
 
+/// What stands in an answer for media that its dialect has no place for, so that the reader knows of them.
+pub(crate) fn no_place(mime: &str) -> String {
+    format!("[{mime} was made here, for which this API has no place in an answer]")
+}
+
 /// Why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Finish<'a> {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::chat::compose::{self, Messages, Part};
-use super::chat::names::Names;
 use super::fields::{Drops, Raw, Refusal};
+use super::names::Names;
 use super::node::Node;
 use super::part::{Head, Reader, Writer};
 use super::responses::{Choice, Content, Item, Media, Request, Role, TextFormat, Tool};

@@ -11,6 +11,7 @@ use super::gemini::compose::model::{Model, Thought};
 use super::gemini::compose::settings::{Settings, Tools};
 use super::gemini::compose::{Contents, arguments, free_text};
 use super::gemini::reader::GeminiReader;
+use super::names::Names;
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
 use super::responses::{Choice, Content, Item, Media, Request, Role, TextFormat, Tool};
@@ -31,7 +32,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     for item in std::mem::take(&mut request.input) {
         saying.item(item)?;
     }
-    let mut body = saying.contents.finish();
+    let (mut body, mut names) = saying.contents.finish();
     let mut tools = Tools::default();
     for tool in std::mem::take(&mut request.tools) {
         declare(&mut tools, tool, &mut drops);
@@ -47,7 +48,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         }) => tools.required(&names),
         Some(Choice::Allowed { names, .. }) => tools.only(&names),
     }
-    let custom = tools.finish(&mut body);
+    let custom = tools.finish(&mut names, &mut body);
     let settings = settings(&mut request, model, &mut drops);
     settings.finish(&mut body);
     if request.parallel_tool_calls == Some(false) {
@@ -73,6 +74,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     let back = Back {
         saying: request.saying(),
         custom,
+        names,
     };
     request.drop_rest(&mut drops);
     Ok(Opened {
@@ -303,11 +305,12 @@ enum Shown<'a> {
 struct Back {
     saying: super::responses::Saying,
     custom: Vec<String>,
+    names: Names,
 }
 
 impl Answering for Back {
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(GeminiReader::new(&self.custom))
+        Box::new(GeminiReader::new(&self.custom, &self.names))
     }
 
     fn writer(&self, head: Head) -> Box<dyn Writer> {

@@ -1,6 +1,7 @@
 //! Every direction, there and back: one conversation asked in each dialect of an upstream of each other, one answer on four wires
 //! (PROTOCOLS §13).
 
+mod cases;
 mod generated;
 mod table;
 

@@ -13,10 +13,10 @@ pub(crate) mod tools;
 
 use std::borrow::Cow;
 
-pub(crate) use self::ids::valid;
 use self::ids::{Called, Ids};
 pub(crate) use self::marks::take as mark;
 use crate::convert::Format;
+use crate::convert::names::{Alphabet, Names};
 use crate::convert::node::{Node, one_line};
 use crate::convert::seal::Seal;
 use crate::json::{Cursor, Kind};
@@ -25,12 +25,25 @@ use crate::json::{Cursor, Kind};
 const BEGIN: &str = "(The conversation begins.)";
 
 /// The conversation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Turns<'a> {
     system: Vec<Node<'a>>,
     list: Vec<Turn<'a>>,
     ids: Ids,
     called: Vec<String>,
+    names: Names,
+}
+
+impl Default for Turns<'_> {
+    fn default() -> Self {
+        Self {
+            system: Vec::new(),
+            list: Vec::new(),
+            ids: Ids::default(),
+            called: Vec::new(),
+            names: Names::new(Alphabet::Anthropic),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -147,10 +160,11 @@ impl<'a> Turns<'a> {
         if !self.called.iter().any(|called| called == name) {
             self.called.push(name.to_owned());
         }
+        let said = self.names.said(name.into()).into_owned();
         let call = Node::object([
             ("type", Node::text("tool_use")),
             ("id", Node::text(id)),
-            ("name", Node::text(valid(name).into_owned())),
+            ("name", Node::text(said)),
             ("input", input),
         ]);
         self.turn(false).blocks.push(Block::Call(call));
@@ -184,9 +198,9 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// The tools that were called.
-    fn called(&self) -> Vec<String> {
-        self.called.clone()
+    /// The tools that were called, and their names.
+    fn called(&mut self) -> (Vec<String>, &mut Names) {
+        (std::mem::take(&mut self.called), &mut self.names)
     }
 
     /// Whether the model's last turn goes on, or ends the conversation, and does not begin with a thought of its own: then no
@@ -205,8 +219,8 @@ impl<'a> Turns<'a> {
     }
 
     /// Puts `system` and `messages` into a body. A conversation of instructions alone is said by the user; before a first turn of
-    /// the model's the user says that it begins; what the model is to go on with does not end in white space.
-    fn finish(mut self, body: &mut Node<'a>) {
+    /// the model's the user says that it begins; what the model is to go on with does not end in white space. Gives the names of tools.
+    fn finish(mut self, body: &mut Node<'a>) -> Names {
         if self.list.is_empty() {
             let said = std::mem::take(&mut self.system);
             let blocks = &mut self.turn(true).blocks;
@@ -240,6 +254,7 @@ impl<'a> Turns<'a> {
             Node::object([("role", Node::text(role)), ("content", content)])
         });
         body.put("messages", Node::Array(turns.collect()));
+        self.names
     }
 }
 

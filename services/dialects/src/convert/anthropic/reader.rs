@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::anthropic::{Fragment, Piece, fragment};
 use crate::convert::Format;
+use crate::convert::names::Names;
 use crate::convert::part::{Finish, Part, Put, Reader, Reason};
 use crate::convert::seal::Seal;
 use crate::error::{Class, UpstreamError};
@@ -23,8 +24,8 @@ const MOST_CITED: usize = 256 * 1024;
 pub(crate) struct Way {
     /// The caller's names of tools of free text.
     pub(crate) custom: Vec<String>,
-    /// Names of tools as they went out, and the caller's names that they stand for.
-    pub(crate) renamed: Vec<(String, String)>,
+    /// What the request calls the tools.
+    pub(crate) names: Names,
     /// The tool whose input is the answer.
     pub(crate) answer: Option<&'static str>,
 }
@@ -217,9 +218,7 @@ impl AnthropicReader {
             self.answered = true;
             self.open = Open::Answer;
         } else {
-            let mut renamed = self.way.renamed.iter();
-            let known = renamed.find(|(ours, _)| ours == name);
-            let name = known.map_or(name, |(_, theirs)| theirs);
+            let name = self.way.names.own(name);
             let key = self.calls;
             self.calls += 1;
             let custom = self.way.custom.iter().any(|known| known == name);

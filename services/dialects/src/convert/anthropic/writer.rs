@@ -17,7 +17,7 @@ use self::ending::{citation, counts, word};
 use self::later::Later;
 use crate::convert::Format;
 use crate::convert::node::quote_into;
-use crate::convert::part::{Head, Part, Writer};
+use crate::convert::part::{Head, Part, Writer, no_place};
 use crate::convert::seal::Seal;
 use crate::dialect::Form;
 use crate::sse::write_event;
@@ -46,6 +46,8 @@ pub(crate) struct AnthropicWriter {
     unsealed: bool,
     /// The caller asked for thinking, and knows its blocks.
     thinks: bool,
+    /// The upstream's dialect: it made what nobody sealed.
+    maker: Format,
     finish: Option<(&'static str, String, String)>,
     refused: bool,
     usage: Option<Usage>,
@@ -63,8 +65,8 @@ enum Open {
 }
 
 impl AnthropicWriter {
-    /// Nothing was said yet. `thinks`: the caller asked for thinking.
-    pub(crate) fn new(head: &Head, thinks: bool) -> Self {
+    /// Nothing was said yet. `thinks`: the caller asked for thinking; `maker`: the upstream's dialect.
+    pub(crate) fn new(head: &Head, thinks: bool, maker: Format) -> Self {
         Self {
             whole: head.form == Form::Whole,
             seed: head.seed.clone(),
@@ -79,6 +81,7 @@ impl AnthropicWriter {
             later: Vec::new(),
             unsealed: false,
             thinks,
+            maker,
             finish: None,
             refused: false,
             usage: None,
@@ -161,10 +164,10 @@ impl AnthropicWriter {
         }
     }
 
-    /// Ends the thinking that is open, under its maker's seal: the chat upstream's, which seals nothing, where none came.
+    /// Ends the thinking that is open, under its maker's seal: an empty one where none came, which tells the maker alone.
     fn seal(&mut self, seal: Option<Seal<'_>>, out: &mut BytesMut) {
         let none = Seal {
-            maker: Format::Chat,
+            maker: self.maker,
             redacted: false,
             value: "",
         };
@@ -441,12 +444,9 @@ impl Writer for AnthropicWriter {
                 self.resume(out);
             }
             Part::Finish(finish) => self.finish = Some(word(finish)),
+            Part::Media { mime, .. } => self.beside(Later::Note(no_place(mime)), out),
             // This dialect has nothing for these, nor for a citation without a URL.
-            Part::Begin { .. }
-            | Part::Citation { .. }
-            | Part::Logprobs(_)
-            | Part::Media { .. }
-            | Part::Usage(_) => {}
+            Part::Begin { .. } | Part::Citation { .. } | Part::Logprobs(_) | Part::Usage(_) => {}
         }
     }
 

@@ -58,10 +58,6 @@ fn what_only_anthropic_has_is_refused_or_named() {
             r#"{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"f"}}]}]}"#,
             "messages[0].content[0].source.file_id",
         ),
-        (
-            r#"{"max_tokens":1,"messages":[],"stop_sequences":["1","2","3","4","5","6"]}"#,
-            "stop_sequences",
-        ),
     ] {
         let refusal = open(&Raw::body(body), &TARGET).err().unwrap();
         assert!(refusal.unsupported);

@@ -6,14 +6,17 @@ mod tests;
 
 use std::borrow::Cow;
 
-use super::names::{self, Names};
 use crate::convert::Format;
+use crate::convert::filename::with_ending;
+use crate::convert::names::{Names, shortened};
 use crate::convert::node::{Node, one_line};
 use crate::convert::seal::Seal;
 use crate::json::{Cursor, Kind};
 
 /// The most stop sequences that are taken.
 pub(crate) const MAX_STOP: usize = 4;
+/// The longest id of a call, characters.
+const MAX_ID: usize = 40;
 /// The longest `safety_identifier`, characters.
 const MAX_USER: usize = 64;
 
@@ -156,7 +159,7 @@ impl<'a> Messages<'a> {
         arguments: Cow<'a, str>,
         seal: Option<Seal<'_>>,
     ) -> bool {
-        let (id, name) = (names::id(id), self.names.said(name));
+        let (id, name) = (shortened(id, MAX_ID), self.names.said(name));
         let arguments = if arguments.trim().is_empty() {
             Cow::Borrowed("{}")
         } else {
@@ -195,7 +198,7 @@ impl<'a> Messages<'a> {
                 media @ Part::Other(_) => self.media.push(media),
             }
         }
-        let id = names::id(id);
+        let id = shortened(id, MAX_ID);
         let at = self.place(&id);
         let node = Node::object([
             ("role", Node::text("tool")),
@@ -337,7 +340,7 @@ pub(crate) fn image<'a>(url: Cow<'a, str>, detail: Option<&'a str>) -> Part<'a> 
 
 /// A file, given as a `data:` URL.
 pub(crate) fn file<'a>(data: Cow<'a, str>, name: Option<Cow<'a, str>>) -> Part<'a> {
-    let name = name.unwrap_or(Cow::Borrowed("file"));
+    let name = with_ending(name, &data);
     let file = Node::object([
         ("file_data", Node::Text(data)),
         ("filename", Node::Text(name)),
@@ -433,11 +436,7 @@ pub(crate) fn number<'a>(tokens: u64) -> Node<'a> {
 
 /// A `safety_identifier` of the allowed length; of a longer one its beginning and a digest.
 pub(crate) fn user(user: Cow<'_, str>) -> Cow<'_, str> {
-    if user.chars().count() <= MAX_USER {
-        return user;
-    }
-    let head: String = user.chars().take(MAX_USER - 17).collect();
-    Cow::Owned(format!("{head}_{:016x}", names::hash(&user, 0)))
+    shortened(user, MAX_USER)
 }
 
 /// A budget of thought as an effort (PROTOCOLS §11.3).

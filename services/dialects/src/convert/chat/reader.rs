@@ -17,8 +17,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use self::content::{detail, images, say_content, thought};
-use super::names::Names;
 use crate::convert::Format;
+use crate::convert::names::Names;
 use crate::convert::part::{Finish, Part, Put, Reader, Reason};
 use crate::convert::seal::Seal;
 use crate::error::{Class, UpstreamError};

@@ -21,7 +21,7 @@ use self::counts::counts;
 use super::AnswerShape;
 use crate::convert::Format;
 use crate::convert::node::{one_line, quote_into};
-use crate::convert::part::{Head, Part, Writer};
+use crate::convert::part::{Head, Part, Writer, no_place};
 use crate::convert::seal::Seal;
 use crate::dialect::Form;
 use crate::sse::DONE;
@@ -374,6 +374,10 @@ impl Writer for ChatWriter {
                 } else {
                     self.say(index, Some(items), out);
                 }
+            }
+            Part::Media { mime, .. } if !mime.starts_with("image/") => {
+                let note = Part::Text(&no_place(mime));
+                self.part(choice, note, out);
             }
             Part::Media { mime, data } => {
                 let mut item = String::from(r#"{"type":"image_url","image_url":{"url":"#);

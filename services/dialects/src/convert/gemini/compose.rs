@@ -14,6 +14,7 @@ use std::borrow::Cow;
 
 use self::model::Model;
 use crate::convert::fields::Refusal;
+use crate::convert::names::{Alphabet, Names};
 use crate::convert::node::{Node, one_line, quote_into};
 use crate::convert::seal::Seal;
 use crate::convert::{Format, gemini::request::Role};
@@ -32,6 +33,8 @@ pub(crate) struct Contents<'a> {
     turns: Vec<Turn<'a>>,
     /// Every call so far.
     calls: Vec<Called<'a>>,
+    /// Names of functions.
+    names: Names,
     /// A seal that belongs to what the model says next.
     seal: Option<String>,
 }
@@ -62,6 +65,7 @@ impl<'a> Contents<'a> {
             system: Vec::new(),
             turns: Vec::new(),
             calls: Vec::new(),
+            names: Names::new(Alphabet::Gemini),
             seal: None,
         }
     }
@@ -159,6 +163,7 @@ impl<'a> Contents<'a> {
         args: Node<'a>,
         seal: Option<Seal<'_>>,
     ) {
+        let name = self.names.said(name);
         let own = seal.and_then(|seal| seal.for_target(Format::Gemini));
         let seal = own.map(str::to_owned).or_else(|| self.seal.take());
         let needs = self.model.demands_signatures();
@@ -230,15 +235,15 @@ impl<'a> Contents<'a> {
         Ok(())
     }
 
-    /// The members of the request that say it: `contents` and `systemInstruction`. Instructions alone are said by the user,
+    /// The members of the request that say it, `contents` and `systemInstruction`, and what functions are called in it. Instructions alone are said by the user,
     /// as somebody must speak.
-    pub(crate) fn finish(mut self) -> Node<'a> {
+    pub(crate) fn finish(mut self) -> (Node<'a>, Names) {
         self.flush();
         let mut body = Node::Object(Vec::new());
         if self.turns.is_empty() {
             let turn = (Role::User, std::mem::take(&mut self.system));
             body.put("contents", Node::Array(vec![content(turn)]));
-            return body;
+            return (body, self.names);
         }
         let first = self.turns.first().map(|turn| turn.role);
         let begin = (first == Some(Role::Model))
@@ -257,7 +262,7 @@ impl<'a> Contents<'a> {
             let system = Node::object([("parts", Node::Array(self.system))]);
             body.put("systemInstruction", system);
         }
-        body
+        (body, self.names)
     }
 }
 

@@ -28,6 +28,15 @@ impl<'a> Members<'a> {
         self.0.within(&snake(name), low, high)
     }
 
+    /// The path of a member, by the name that the caller used.
+    pub(super) fn path(&self, name: &str) -> String {
+        let other = snake(name);
+        if !self.0.has(name) && self.0.has(&other) {
+            return self.0.path(&other);
+        }
+        self.0.path(name)
+    }
+
     /// Takes a member that must be a string.
     pub(super) fn text(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, Box<Refusal>> {
         self.take(name).map(|raw| raw.text()).transpose()

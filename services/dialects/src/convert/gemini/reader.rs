@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use self::cited::{Cited, logprobs};
 use super::code;
 use crate::convert::Format;
+use crate::convert::names::Names;
 use crate::convert::part::{Finish, Part, Put, Reader, Reason};
 use crate::convert::seal::Seal;
 use crate::error::{Class, UpstreamError};
@@ -26,6 +27,7 @@ pub(crate) struct GeminiReader {
     begun: bool,
     /// Names of functions that are tools of free text to the caller.
     custom: Vec<String>,
+    names: Names,
     candidates: Vec<Candidate>,
 }
 
@@ -40,10 +42,11 @@ struct Candidate {
 
 impl GeminiReader {
     /// Nothing was read yet. `custom`: the functions that stand for tools of free text
-    /// (see [`free_text`](super::compose::free_text)).
-    pub(crate) fn new(custom: &[String]) -> Self {
+    /// (see [`free_text`](super::compose::free_text)); `names`: what the request calls the functions.
+    pub(crate) fn new(custom: &[String], names: &Names) -> Self {
         Self {
             custom: custom.to_vec(),
+            names: names.clone(),
             ..Self::default()
         }
     }
@@ -328,7 +331,8 @@ impl GeminiReader {
             return Err(Wrong::PartialArguments);
         }
         let choice = number(index);
-        let name = &*text(data, name);
+        let name = text(data, name);
+        let name = self.names.own(&name);
         let args = args.filter(|args| args.kind == Kind::Object);
         let custom = self.custom.iter().any(|custom| custom == name);
         let call = Part::Call {

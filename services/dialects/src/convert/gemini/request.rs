@@ -61,6 +61,8 @@ pub(crate) struct Piece<'a> {
     pub(crate) thought: bool,
     /// The seal on it, as it stands there (see [`Seal::read`](crate::convert::seal::Seal::read)).
     pub(crate) signature: Option<Cow<'a, str>>,
+    /// Where that stands.
+    pub(crate) signature_path: String,
     /// Where it stands.
     pub(crate) path: String,
 }
@@ -227,6 +229,7 @@ fn pieces<'a>(
 fn piece<'a>(raw: &Raw<'a>, rest: &mut Vec<Fields<'a>>) -> Result<Piece<'a>, Box<Refusal>> {
     let mut fields = Members(raw.fields()?);
     let thought = fields.boolean("thought")?.unwrap_or(false);
+    let signature_path = fields.path("thoughtSignature");
     let signature = fields
         .text("thoughtSignature")?
         .filter(|seal| !seal.is_empty())
@@ -237,6 +240,7 @@ fn piece<'a>(raw: &Raw<'a>, rest: &mut Vec<Fields<'a>>) -> Result<Piece<'a>, Box
         content,
         thought,
         signature,
+        signature_path,
         path: raw.path.clone(),
     })
 }

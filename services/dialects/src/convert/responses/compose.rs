@@ -2,9 +2,10 @@
 //! an explicit `strict`, the text's form, no state.
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::convert::Format;
+use crate::convert::filename::with_ending;
+use crate::convert::names::{Names, shortened};
 use crate::convert::node::{Node, one_line};
 use crate::convert::seal::Seal;
 
@@ -19,6 +20,8 @@ pub(crate) struct Items<'a> {
     list: Vec<Node<'a>>,
     /// Ids of calls of tools of free text: their outputs are of another type.
     custom: Vec<Cow<'a, str>>,
+    /// Names of tools.
+    names: Names,
 }
 
 impl<'a> Items<'a> {
@@ -75,8 +78,8 @@ impl<'a> Items<'a> {
         };
         self.list.push(Node::object([
             ("type", Node::text(kind)),
-            ("call_id", Node::Text(call_id(id))),
-            ("name", Node::Text(name)),
+            ("call_id", Node::Text(shortened(id, MAX_ID))),
+            ("name", Node::Text(self.names.said(name))),
             (member, Node::Text(arguments)),
         ]));
     }
@@ -102,14 +105,14 @@ impl<'a> Items<'a> {
         };
         self.list.push(Node::object([
             ("type", Node::text(kind)),
-            ("call_id", Node::Text(call_id(id))),
+            ("call_id", Node::Text(shortened(id, MAX_ID))),
             ("output", output),
         ]));
     }
 
-    /// The member `input`.
-    pub(crate) fn finish(self) -> Node<'a> {
-        Node::Array(self.list)
+    /// The member `input`, and what tools are called in it.
+    pub(crate) fn finish(self) -> (Node<'a>, Names) {
+        (Node::Array(self.list), self.names)
     }
 }
 
@@ -125,17 +128,6 @@ fn text_of(part: Node<'_>) -> Result<Node<'_>, Node<'_>> {
         }
         part => Err(part),
     }
-}
-
-/// An id as it is, or one of the allowed length that stands for it.
-fn call_id(id: Cow<'_, str>) -> Cow<'_, str> {
-    if id.chars().count() <= MAX_ID {
-        return id;
-    }
-    let mut hasher = DefaultHasher::new();
-    id.hash(&mut hasher);
-    let head: String = id.chars().take(MAX_ID - 17).collect();
-    Cow::Owned(format!("{head}_{:016x}", hasher.finish()))
 }
 
 /// A text that goes in.
@@ -170,10 +162,13 @@ pub(crate) fn file<'a>(
     place: Cow<'a, str>,
     name: Option<Cow<'a, str>>,
 ) -> Node<'a> {
-    let mut file = typed("input_file", member, place);
     // With bytes there has to be a name.
-    let made = (member == "file_data").then_some(Cow::Borrowed("file"));
-    file.put_some("filename", name.or(made).map(Node::Text));
+    let name = match member {
+        "file_data" => Some(with_ending(name, &place)),
+        _ => name,
+    };
+    let mut file = typed("input_file", member, place);
+    file.put_some("filename", name.map(Node::Text));
     file
 }
 
@@ -257,18 +252,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_that_are_too_long_stay_apart_and_calls_keep_their_outputs() {
-        let (long, other) = ("x".repeat(100), "x".repeat(101));
-        let short = call_id(Cow::Borrowed(&long));
-        assert_eq!(short.chars().count(), MAX_ID);
-        assert_ne!(short, call_id(Cow::Borrowed(&other)));
+    fn calls_keep_their_outputs() {
         let mut items = Items::default();
         items.call("c".into(), "f".into(), "".into(), false);
         items.call("d".into(), "g".into(), "free".into(), true);
         items.output("c".into(), vec![input_text("one")]);
         items.output("d".into(), vec![input_text("a"), input_text("b")]);
         assert_eq!(
-            items.finish().render(),
+            items.finish().0.render(),
             r#"[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"custom_tool_call","call_id":"d","name":"g","input":"free"},{"type":"function_call_output","call_id":"c","output":"one"},{"type":"custom_tool_call_output","call_id":"d","output":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]}]"#
         );
     }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::convert::Format;
+use crate::convert::names::Names;
 use crate::convert::part::{Finish, Part, Put, Reader, Reason};
 use crate::convert::seal::Seal;
 use crate::error::{Class, UpstreamError};
@@ -16,6 +17,7 @@ use crate::error::{Class, UpstreamError};
 /// Reads one answer.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesReader {
+    names: Names,
     items: Vec<State>,
     calls: u32,
 }
@@ -111,6 +113,8 @@ struct Response<'a> {
     created_at: Option<&'a RawValue>,
     #[serde(borrow, default)]
     incomplete_details: Option<Details<'a>>,
+    #[serde(borrow, default)]
+    output: Option<Vec<Item<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -151,6 +155,14 @@ impl Reader for ResponsesReader {
                 put(0, Part::Begin { created });
             }
             "completed" | "incomplete" => {
+                let output = event.response.as_ref().and_then(|all| all.output.as_ref());
+                // Some servers tell all at the end alone.
+                if self.items.is_empty() {
+                    for (item, index) in output.into_iter().flatten().zip(0..) {
+                        self.added(Some(index), item, put);
+                        self.done(Some(index), item, put);
+                    }
+                }
                 self.end(put);
                 finish(kind, event.response.as_ref(), put);
             }
@@ -181,6 +193,14 @@ impl Reader for ResponsesReader {
 }
 
 impl ResponsesReader {
+    /// Nothing was read yet. `names`: what the request calls the tools.
+    pub(crate) fn new(names: &Names) -> Self {
+        Self {
+            names: names.clone(),
+            ..Self::default()
+        }
+    }
+
     fn state(&mut self, index: Option<u64>) -> Option<&mut State> {
         let index = index.unwrap_or(0);
         self.items.iter_mut().find(|state| state.index == index)
@@ -200,7 +220,7 @@ impl ResponsesReader {
                 Part::Call {
                     key,
                     id: item.call_id.as_deref().unwrap_or_default(),
-                    name: item.name.as_deref().unwrap_or_default(),
+                    name: self.names.own(item.name.as_deref().unwrap_or_default()),
                     custom,
                     seal: None,
                 },

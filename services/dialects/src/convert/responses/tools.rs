@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::convert::fields::{Fields, Raw, Refusal};
+use crate::convert::names::digest;
 
 /// The longest name of a tool that every dialect takes.
 const MAX_NAME: usize = 64;
@@ -110,9 +111,9 @@ impl Names {
     fn free(&self, space: &str, name: &str) -> String {
         let both = format!("{}__{name}", space.trim_end_matches('_'));
         let mut flat = both.clone();
-        let mut salt = 0_u32;
+        let mut salt = 0;
         while flat.len() > MAX_NAME || self.find(&flat).is_some() {
-            let mark = format!("_{:08x}", hash(&both, salt));
+            let mark = format!("_{:08x}", digest(&both, salt) >> 32);
             let mut end = both.len().min(MAX_NAME - mark.len());
             while !both.is_char_boundary(end) {
                 end -= 1;
@@ -137,13 +138,6 @@ impl Names {
             (None, Some(_)) => Cow::Owned(self.add(namespace, &name, custom)),
         }
     }
-}
-
-/// FNV-1a.
-fn hash(text: &str, salt: u32) -> u32 {
-    text.bytes().fold(0x811c_9dc5 ^ salt, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    })
 }
 
 /// Tools that the caller runs, and the paths of those that the provider would.

@@ -11,7 +11,7 @@ use super::Names;
 use crate::carry::Progress;
 use crate::convert::Format;
 use crate::convert::node::{one_line, quote_into};
-use crate::convert::part::{Head, Part, Reason, Writer};
+use crate::convert::part::{Head, Part, Reason, Writer, no_place};
 use crate::convert::seal::Seal;
 use crate::dialect::Form;
 use crate::sse::write_event;
@@ -26,17 +26,23 @@ pub(crate) struct Saying {
 }
 
 /// Members that a response has whatever was asked, and what they say by default.
-const DEFAULTS: [(&str, &str); 10] = [
+const DEFAULTS: [(&str, &str); 16] = [
     ("instructions", "null"),
     ("max_output_tokens", "null"),
+    ("max_tool_calls", "null"),
     ("metadata", "{}"),
     ("parallel_tool_calls", "true"),
+    ("prompt_cache_key", "null"),
     ("reasoning", r#"{"effort":null,"summary":null}"#),
+    ("safety_identifier", "null"),
     ("temperature", "null"),
     ("text", r#"{"format":{"type":"text"}}"#),
     ("tool_choice", r#""auto""#),
     ("tools", "[]"),
+    ("top_logprobs", "0"),
     ("top_p", "null"),
+    ("truncation", r#""disabled""#),
+    ("user", "null"),
 ];
 
 impl Saying {
@@ -154,7 +160,7 @@ impl ResponsesWriter {
         let created = self.created;
         let _ = write!(
             out,
-            r#","object":"response","created_at":{created},"status":"{status}","background":false,"error":null,"incomplete_details":{details},"model":"#
+            r#","object":"response","created_at":{created},"completed_at":null,"status":"{status}","background":false,"error":null,"incomplete_details":{details},"model":"#
         );
         quote_into(&mut out, &self.model);
         let mut echo = self.saying.echo.clone();
@@ -360,8 +366,13 @@ impl ResponsesWriter {
             Open::None => {}
             Open::Message { index, parts, .. } => {
                 let (id, content) = (self.id("msg", index), parts.join(","));
+                let status = if self.broken() {
+                    "incomplete"
+                } else {
+                    "completed"
+                };
                 let item = format!(
-                    r#"{{"id":"{id}","type":"message","status":"completed","role":"assistant","content":[{content}]}}"#
+                    r#"{{"id":"{id}","type":"message","status":"{status}","role":"assistant","content":[{content}]}}"#
                 );
                 self.done(index, item, out);
             }
@@ -381,10 +392,18 @@ impl ResponsesWriter {
                     item.push_str(r#","encrypted_content":"#);
                     quote_into(&mut item, seal);
                 }
+                if self.broken() {
+                    item.push_str(r#","status":"incomplete""#);
+                }
                 item.push('}');
                 self.done(index, item, out);
             }
         }
+    }
+
+    /// Whether the answer was broken off: what is open then stays incomplete.
+    fn broken(&self) -> bool {
+        matches!(&self.finish, Some((Reason::Length | Reason::Filtered, _)))
     }
 
     fn call(&mut self, key: u32, id: &str, name: &str, custom: bool, out: &mut BytesMut) {
@@ -606,6 +625,7 @@ impl Writer for ResponsesWriter {
                 }
             }
             Part::Media { mime, data } if mime.starts_with("image/") => self.image(data, out),
+            Part::Media { mime, .. } => self.text(false, &no_place(mime), out),
             Part::Finish(finish) => {
                 let reason = match finish.reason {
                     Reason::Length | Reason::ContextFull => Reason::Length,
@@ -619,7 +639,7 @@ impl Writer for ResponsesWriter {
                 let raw = if plain { "" } else { finish.raw };
                 self.finish = Some((reason, raw.to_owned()));
             }
-            Part::Begin { .. } | Part::Media { .. } | Part::Usage(_) => {}
+            Part::Begin { .. } | Part::Usage(_) => {}
         }
     }
 
@@ -628,8 +648,7 @@ impl Writer for ResponsesWriter {
         self.close(None, out);
         let keys: Vec<u32> = self.calls.iter().map(|call| call.key).collect();
         for key in keys {
-            let broken = matches!(&self.finish, Some((Reason::Length | Reason::Filtered, _)));
-            self.call_end(key, broken, out);
+            self.call_end(key, self.broken(), out);
         }
         let (kind, status, details) = match &self.finish {
             Some((Reason::Length, _)) => (

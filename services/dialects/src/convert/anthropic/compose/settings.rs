@@ -24,7 +24,7 @@ pub(crate) struct Settings<'a> {
     /// The output limit, where the caller says.
     pub(crate) limit: Option<u64>,
     /// How much is to be thought, and the path of the field that asks for it.
-    pub(crate) thought: Option<(Asked<'a>, &'static str)>,
+    pub(crate) thought: Option<(Asked<'a>, &'a str)>,
     /// The thoughts are to be shown.
     pub(crate) show: bool,
     /// 0..2, a number.
@@ -97,9 +97,8 @@ pub(crate) fn request<'a>(
     }
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     body.put("max_tokens", Node::Number(limit));
-    let found = tools.finish(turns.called(), &mut body);
-    (way.custom, way.renamed) = (found.custom, found.renamed);
-    turns.finish(&mut body);
+    way.custom = tools.finish(turns.called(), &mut body);
+    way.names = turns.finish(&mut body);
     settings.sample(model, thought.thinks, &mut body, drops);
     body.put_some("thinking", thought.thinking);
     let mut config = Node::Object(Vec::new());

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::ids::valid;
 use crate::convert::fields::Raw;
+use crate::convert::names::Names;
 use crate::convert::node::Node;
 
 /// The schema of a tool that takes nothing.
@@ -53,7 +53,7 @@ impl<'a> Tools<'a> {
         strict: bool,
         mark: Option<Node<'a>>,
     ) {
-        let mut tool = Node::object([("name", Node::text(valid(&name).into_owned()))]);
+        let mut tool = Node::object([]);
         tool.put_some("description", description);
         tool.put("input_schema", schema.unwrap_or_else(|| Node::raw(NOTHING)));
         if strict {
@@ -134,8 +134,12 @@ impl<'a> Tools<'a> {
     }
 
     /// Puts `tools` and `tool_choice` into a body. `called` are the tools that the conversation calls: one with calls must declare
-    /// tools, so that without any these are declared, and may not be called.
-    pub(super) fn finish(mut self, called: Vec<String>, body: &mut Node<'a>) -> Found {
+    /// tools, so that without any these are declared, and may not be called. Gives the names of tools of free text.
+    pub(super) fn finish(
+        mut self,
+        (called, names): (Vec<String>, &mut Names),
+        body: &mut Node<'a>,
+    ) -> Vec<String> {
         if let Some(only) = &self.only {
             self.declared.retain(|(name, _)| only.contains(name));
         }
@@ -145,43 +149,29 @@ impl<'a> Tools<'a> {
                 self.function(name.into(), None, None, false, None);
             }
         }
-        let mut renamed = Vec::new();
-        for (name, _) in &self.declared {
-            if let Cow::Owned(other) = valid(name) {
-                renamed.push((other, name.clone().into_owned()));
-            }
-        }
-        let found = Found {
-            custom: self.custom,
-            renamed,
-        };
         if self.declared.is_empty() {
-            return found;
+            return self.custom;
         }
-        let declared = self.declared.into_iter().map(|(_, tool)| tool);
+        let declared = self.declared.into_iter().map(|(name, mut tool)| {
+            if let Node::Object(members) = &mut tool {
+                members.insert(0, ("name".into(), Node::Text(names.said(name))));
+            }
+            tool
+        });
         body.put("tools", Node::Array(declared.collect()));
         let (word, name) = match self.choice {
-            Choice::Auto if !self.one_call => return found,
+            Choice::Auto if !self.one_call => return self.custom,
             Choice::Auto => ("auto", None),
             Choice::None => ("none", None),
             Choice::Any => ("any", None),
-            Choice::Tool(name) => ("tool", Some(valid(&name).into_owned())),
+            Choice::Tool(name) => ("tool", Some(names.said(name))),
         };
         let mut choice = Node::object([("type", Node::text(word))]);
-        choice.put_some("name", name.map(Node::text));
+        choice.put_some("name", name.map(Node::Text));
         if self.one_call && word != "none" {
             choice.put("disable_parallel_tool_use", Node::Bool(true));
         }
         body.put("tool_choice", choice);
-        found
+        self.custom
     }
-}
-
-/// What of the tools must be known to read the answer.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    /// The caller's names of tools of free text.
-    pub(super) custom: Vec<String>,
-    /// Names that this dialect takes, and the caller's names that they stand for.
-    pub(super) renamed: Vec<(String, String)>,
 }

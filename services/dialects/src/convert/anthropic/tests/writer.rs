@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::writer::AnthropicWriter;
 use crate::Form;
+use crate::convert::Format;
 use crate::convert::part::{Finish, Head, Part, Reason, Writer as _};
 use crate::usage::Usage;
 
@@ -15,7 +16,7 @@ fn said(form: Form, parts: &[Part<'_>]) -> String {
         seed: "s1".to_owned(),
         created: 7,
     };
-    let mut writer = AnthropicWriter::new(&head, true);
+    let mut writer = AnthropicWriter::new(&head, true, Format::Chat);
     let mut out = BytesMut::new();
     for part in parts {
         writer.part(0, part.clone(), &mut out);

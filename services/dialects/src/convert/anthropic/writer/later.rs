@@ -13,13 +13,17 @@ pub(super) enum Later {
     Reasoning(String),
     Sealed(Format, bool, String),
     Citation(String),
+    /// A text of its own.
+    Note(String),
 }
 
 impl Later {
     /// Bytes that it holds.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Text(text) | Self::Reasoning(text) | Self::Citation(text) => text.len(),
+            Self::Text(text) | Self::Reasoning(text) | Self::Citation(text) | Self::Note(text) => {
+                text.len()
+            }
             Self::Sealed(_, _, value) => value.len(),
         }
     }
@@ -50,6 +54,12 @@ impl AnthropicWriter {
                 Later::Text(text) => self.text(&text, out),
                 Later::Reasoning(text) => self.reasoning(&text, out),
                 Later::Citation(citation) => self.cite(&citation, out),
+                Later::Note(text) => {
+                    self.say_calls(true, out);
+                    self.close(out);
+                    self.text(&text, out);
+                    self.close(out);
+                }
                 Later::Sealed(maker, redacted, value) => {
                     let value = &*value;
                     self.sealed(

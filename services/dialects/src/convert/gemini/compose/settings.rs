@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::convert::fields::{Raw, Refusal};
+use crate::convert::fields::{Drops, Raw};
+use crate::convert::names::Names;
 use crate::convert::node::{Node, one_line};
 
 /// Google takes at most so many stop sequences.
@@ -18,7 +19,7 @@ pub(crate) struct Tools<'a> {
     declared: Vec<(Cow<'a, str>, Node<'a>)>,
     /// Names of those that take free text.
     custom: Vec<String>,
-    config: Option<Node<'a>>,
+    mode: Option<(&'static str, Vec<Cow<'a, str>>)>,
 }
 
 impl<'a> Tools<'a> {
@@ -45,7 +46,7 @@ impl<'a> Tools<'a> {
         description: Option<Node<'a>>,
         parameters: Option<Node<'a>>,
     ) {
-        let mut declaration = Node::object([("name", Node::text(name.clone()))]);
+        let mut declaration = Node::object([]);
         declaration.put_some("description", description);
         declaration.put_some("parametersJsonSchema", parameters);
         self.declared.push((name, declaration));
@@ -67,21 +68,33 @@ impl<'a> Tools<'a> {
     }
 
     fn mode(&mut self, mode: &'static str, names: &[Cow<'a, str>]) {
-        let mut calling = Node::object([("mode", Node::text(mode))]);
-        if !names.is_empty() {
-            let names = names.iter().cloned().map(Node::text).collect();
-            calling.put("allowedFunctionNames", Node::Array(names));
-        }
-        self.config = Some(Node::object([("functionCallingConfig", calling)]));
+        self.mode = Some((mode, names.to_vec()));
     }
 
     /// Puts them into the request; gives the names of the tools of free text.
-    pub(crate) fn finish(self, body: &mut Node<'a>) -> Vec<String> {
-        if !self.declared.is_empty() {
-            let declared = self.declared.into_iter().map(|(_, node)| node).collect();
-            let tool = Node::object([("functionDeclarations", Node::Array(declared))]);
-            body.put("tools", Node::Array(vec![tool]));
-            body.put_some("toolConfig", self.config);
+    pub(crate) fn finish(self, names: &mut Names, body: &mut Node<'a>) -> Vec<String> {
+        if self.declared.is_empty() {
+            return self.custom;
+        }
+        let declared = self.declared.into_iter().map(|(name, mut node)| {
+            if let Node::Object(members) = &mut node {
+                members.insert(0, ("name".into(), Node::Text(names.said(name))));
+            }
+            node
+        });
+        let declared = Node::Array(declared.collect());
+        let tool = Node::object([("functionDeclarations", declared)]);
+        body.put("tools", Node::Array(vec![tool]));
+        if let Some((mode, allowed)) = self.mode {
+            let mut calling = Node::object([("mode", Node::text(mode))]);
+            if !allowed.is_empty() {
+                let allowed = allowed.into_iter().map(|name| Node::Text(names.said(name)));
+                calling.put("allowedFunctionNames", Node::Array(allowed.collect()));
+            }
+            body.put(
+                "toolConfig",
+                Node::object([("functionCallingConfig", calling)]),
+            );
         }
         self.custom
     }
@@ -113,19 +126,16 @@ impl<'a> Settings<'a> {
         self.0.put(name, node);
     }
 
-    /// Sets the stop sequences.
-    ///
-    /// # Errors
-    /// There are more than Google takes; `path` names them.
-    pub(crate) fn stop(&mut self, stop: Vec<Cow<'a, str>>, path: &str) -> Result<(), Box<Refusal>> {
+    /// Sets the stop sequences: as many as Google takes; `path` names the others.
+    pub(crate) fn stop(&mut self, mut stop: Vec<Cow<'a, str>>, path: &str, drops: &mut Drops) {
         if stop.len() > MAX_STOPS {
-            return Err(Refusal::unsupported(path, "it takes at most 5 of them"));
+            stop.truncate(MAX_STOPS);
+            drops.note(path);
         }
         if !stop.is_empty() {
             let stop = stop.into_iter().map(Node::text).collect();
             self.0.put("stopSequences", Node::Array(stop));
         }
-        Ok(())
     }
 
     /// The answer is to be JSON, of this schema if there is one.

@@ -26,7 +26,7 @@ fn turns_alternate_and_answers_stand_first_in_the_order_of_their_calls() {
     answer(&mut contents, "2", "two");
     answer(&mut contents, "1", r#"{"one":1}"#);
     assert_eq!(
-        contents.finish().render(),
+        contents.finish().0.render(),
         r#"{"contents":[{"role":"user","parts":[{"text":"a"},{"text":"b"}]},{"role":"model","parts":[{"text":"c"},{"functionCall":{"id":"1","name":"f","args":{}}},{"functionCall":{"id":"2","name":"g","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"id":"1","name":"f","response":{"one":1}}},{"functionResponse":{"id":"2","name":"g","response":{"result":"two"}}},{"text":"<system>\nlater\n</system>"}]}],"systemInstruction":{"parts":[{"text":"S"}]}}"#
     );
 }
@@ -53,7 +53,7 @@ fn calls_have_their_signature_or_the_one_that_skips_the_check() {
     contents.user_text("u".into());
     assert!(contents.thought("".into(), seal("S4")));
     call(&mut contents, "4", "f", None);
-    let body = contents.finish().render();
+    let body = contents.finish().0.render();
     let signatures: Vec<_> = body
         .split("\"functionCall\"")
         .skip(1)
@@ -76,7 +76,7 @@ fn thoughts_of_other_makers_are_left_out() {
     assert!(contents.thought("".into(), seal("E")));
     contents.model_text("said".into());
     assert_eq!(
-        contents.finish().render(),
+        contents.finish().0.render(),
         r#"{"contents":[{"role":"user","parts":[{"text":"(The conversation begins.)"}]},{"role":"model","parts":[{"text":"t","thought":true,"thoughtSignature":"S"},{"text":"said","thoughtSignature":"E"}]}]}"#
     );
 }
@@ -97,7 +97,7 @@ fn instructions_alone_are_said_by_the_user() {
     let mut contents = Contents::new(Model::named("gemini-3-pro"));
     contents.instruct("S".into());
     assert_eq!(
-        contents.finish().render(),
+        contents.finish().0.render(),
         r#"{"contents":[{"role":"user","parts":[{"text":"S"}]}]}"#
     );
 }

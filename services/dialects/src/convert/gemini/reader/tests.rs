@@ -93,7 +93,7 @@ fn media_code_and_log_probabilities_are_found() {
 
 #[test]
 fn the_input_of_a_tool_of_free_text_is_found() {
-    let mut reader = GeminiReader::new(&["patch".to_owned()]);
+    let mut reader = GeminiReader::new(&["patch".to_owned()], &Names::default());
     let mut out = Vec::new();
     let event = r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"patch","args":{"input":"a\nb"}}}]}}]}"#;
     let mut put = |_: u32, part: Part<'_>| out.push(format!("{part:?}"));

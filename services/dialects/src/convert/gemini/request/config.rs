@@ -61,6 +61,8 @@ pub(crate) struct Thinking<'a> {
     pub(crate) budget: Option<u64>,
     /// `thinkingLevel`, in lower case.
     pub(crate) level: Option<Cow<'a, str>>,
+    /// Where it stands.
+    pub(crate) path: String,
 }
 
 impl Thinking<'_> {
@@ -91,10 +93,11 @@ impl<'a> Config<'a> {
         };
         fields.within("temperature", 0.0, 2.0)?;
         fields.within("topP", 0.0, 1.0)?;
+        let modalities = fields.path("responseModalities");
         for modality in fields.texts("responseModalities")? {
             if !modality.eq_ignore_ascii_case("text") {
                 return Err(Refusal::unsupported(
-                    "generationConfig.responseModalities",
+                    modalities,
                     "only answers of text are translated",
                 ));
             }
@@ -108,17 +111,16 @@ impl<'a> Config<'a> {
             Some(_) => fields.take("logprobs"),
             None => None,
         };
+        let stop_path = fields.path("stopSequences");
+        let candidates = fields.path("candidateCount");
         let config = Self {
             temperature: fields.take("temperature"),
             top_p: fields.take("topP"),
             top_k: fields.take("topK"),
-            candidates: (
-                fields.count("candidateCount")?.unwrap_or(1),
-                fields.0.path("candidateCount"),
-            ),
+            candidates: (fields.count("candidateCount")?.unwrap_or(1), candidates),
             max_output: fields.count("maxOutputTokens")?,
             stop: fields.texts("stopSequences")?,
-            stop_path: fields.0.path("stopSequences"),
+            stop_path,
             seed: fields.take("seed"),
             presence_penalty: fields.take("presencePenalty"),
             frequency_penalty: fields.take("frequencyPenalty"),
@@ -163,6 +165,7 @@ fn thinking<'a>(
     fields: &mut Members<'a>,
     rest: &mut Vec<Fields<'a>>,
 ) -> Result<Option<Thinking<'a>>, Box<Refusal>> {
+    let path = fields.path("thinkingConfig");
     let Some(mut thinking) = fields.object("thinkingConfig")? else {
         return Ok(None);
     };
@@ -179,6 +182,7 @@ fn thinking<'a>(
         include: thinking.boolean("includeThoughts")?.unwrap_or(false),
         budget,
         level: level.map(Cow::Owned),
+        path,
     };
     rest.push(thinking.0);
     Ok(Some(read))

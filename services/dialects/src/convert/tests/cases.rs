@@ -1,0 +1,443 @@
+//! What callers met elsewhere, each in every direction that it concerns: what went out, what was named, what came back.
+
+use super::*;
+
+/// What an upstream is asked, and what was left out.
+fn sent(
+    (caller, upstream): (Format, Format),
+    model: &str,
+    body: &Value,
+) -> Result<(Value, Vec<String>), Refusal> {
+    let translation = translated((caller, upstream), model, body)?;
+    let sent = serde_json::from_slice(&translation.body).unwrap();
+    Ok((sent, translation.dropped().to_vec()))
+}
+
+fn translated(
+    direction: (Format, Format),
+    model: &str,
+    body: &Value,
+) -> Result<Translation, Refusal> {
+    let streamed = body["stream"] == true;
+    let form = if streamed { Form::Events } else { Form::Whole };
+    let body = Bytes::from(body.to_string());
+    let asked: Arc<dyn DialectRequest> = Arc::from(read(direction.0, &body, form, "m").unwrap());
+    let target = Target {
+        model,
+        ..target(streamed)
+    };
+    Translation::open(direction, &asked, &body, &target).map_err(|refusal| *refusal)
+}
+
+/// A whole answer as the caller gets it.
+fn came_back(direction: (Format, Format), ask: &Value, answer: &Value) -> Value {
+    let translation = translated(direction, "up", ask).unwrap();
+    let body = Bytes::from(answer.to_string());
+    let options = ReadOptions {
+        public_model: None,
+        ..ReadOptions::default()
+    };
+    serde_json::from_slice(&translation.read(&body, &options).unwrap().body).unwrap()
+}
+
+/// The least that a caller asks.
+fn ask(caller: Format) -> Value {
+    match caller {
+        Format::Chat => json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}),
+        Format::Responses => json!({"model": "m", "input": "hi"}),
+        Format::Anthropic => json!({"model": "m", "max_tokens": 4096,
+            "messages": [{"role": "user", "content": "hi"}]}),
+        Format::Gemini => json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}),
+    }
+}
+
+fn with(mut body: Value, more: Value) -> Value {
+    let Value::Object(more) = more else {
+        unreachable!("members are an object")
+    };
+    body.as_object_mut().unwrap().extend(more);
+    body
+}
+
+#[test]
+fn what_a_caller_of_gemini_wrote_in_snake_case_is_named_so() {
+    let body = with(
+        ask(Format::Gemini),
+        json!({"generation_config": {"stop_sequences": ["1", "2", "3", "4", "5"], "top_k": 3,
+            "thinking_config": {"thinking_budget": 2048}},
+            "contents": [{"role": "user", "parts": [{"text": "hi"}]},
+                {"role": "model", "parts": [{"text": "a", "thought_signature": "U2lnRw=="}]},
+                {"role": "user", "parts": [{"text": "more"}]}]}),
+    );
+    let names = |upstream, model| sent((Format::Gemini, upstream), model, &body).unwrap().1;
+    assert_eq!(
+        names(Format::Chat, "up"),
+        [
+            "contents[].parts[].thought_signature",
+            "generation_config.top_k",
+            "generation_config.stop_sequences"
+        ]
+    );
+    assert_eq!(
+        names(Format::Responses, "up"),
+        [
+            "contents[].parts[].thought_signature",
+            "generation_config.top_k",
+            "generation_config.stop_sequences"
+        ]
+    );
+    assert_eq!(
+        names(Format::Anthropic, "claude-3-5-haiku"),
+        [
+            "contents[].parts[].thought_signature",
+            "generation_config.thinking_config"
+        ]
+    );
+    for (member, value) in [
+        ("candidate_count", json!(2)),
+        ("response_modalities", json!(["IMAGE"])),
+    ] {
+        let body = with(
+            ask(Format::Gemini),
+            json!({"generation_config": {member: value}}),
+        );
+        let refusal = sent((Format::Gemini, Format::Anthropic), "up", &body).unwrap_err();
+        assert_eq!(refusal.param, format!("generation_config.{member}"));
+        assert!(refusal.unsupported);
+    }
+}
+
+#[test]
+fn surplus_stop_sequences_are_named_wherever_they_go() {
+    let stop: Vec<_> = (0..7).map(|number| number.to_string()).collect();
+    let body = with(ask(Format::Anthropic), json!({"stop_sequences": stop}));
+    let (gemini, dropped) = sent((Format::Anthropic, Format::Gemini), "up", &body).unwrap();
+    assert_eq!(
+        gemini["generationConfig"]["stopSequences"],
+        json!(stop[..5])
+    );
+    assert_eq!(dropped, ["stop_sequences"]);
+    let (chat, dropped) = sent((Format::Anthropic, Format::Chat), "up", &body).unwrap();
+    assert_eq!(chat["stop"], json!(stop[..4]));
+    assert_eq!(dropped, ["stop_sequences"]);
+}
+
+#[test]
+fn thinking_without_an_effort_leaves_the_effort_to_the_model() {
+    for kind in ["adaptive", "between_tools"] {
+        let body = with(ask(Format::Anthropic), json!({"thinking": {"type": kind}}));
+        let to = |upstream, model| sent((Format::Anthropic, upstream), model, &body).unwrap().0;
+        assert_eq!(to(Format::Chat, "up").get("reasoning_effort"), None);
+        assert_eq!(
+            to(Format::Responses, "up")["reasoning"],
+            json!({"summary": "auto"})
+        );
+        assert_eq!(
+            to(Format::Gemini, "gemini-3-pro")["generationConfig"]["thinkingConfig"],
+            json!({"includeThoughts": true})
+        );
+    }
+    let body = with(
+        ask(Format::Anthropic),
+        json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}),
+    );
+    let (chat, _) = sent((Format::Anthropic, Format::Chat), "up", &body).unwrap();
+    assert_eq!(chat["reasoning_effort"], "low");
+}
+
+/// A tool of each caller by a name, called before, with its result, and demanded.
+fn calling(caller: Format, name: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {}});
+    match caller {
+        Format::Chat => json!({"model": "m", "messages": [{"role": "user", "content": "hi"},
+                {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": name, "arguments": "{}"}}]},
+                {"role": "tool", "tool_call_id": "c", "content": "r"}],
+            "tools": [{"type": "function", "function": {"name": name, "parameters": schema}}],
+            "tool_choice": {"type": "function", "function": {"name": name}}}),
+        Format::Responses => json!({"model": "m", "input": [{"role": "user", "content": "hi"},
+                {"type": "function_call", "call_id": "c", "name": name, "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c", "output": "r"}],
+            "tools": [{"type": "function", "name": name, "parameters": schema, "strict": false}],
+            "tool_choice": {"type": "function", "name": name}}),
+        Format::Anthropic => {
+            json!({"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "hi"},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": name, "input": {}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "r"}]}],
+            "tools": [{"name": name, "input_schema": schema}],
+            "tool_choice": {"type": "tool", "name": name}})
+        }
+        Format::Gemini => json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]},
+                {"role": "model", "parts": [{"functionCall": {"name": name, "args": {}}}]},
+                {"role": "user", "parts": [{"functionResponse": {"name": name, "response": {"result": "r"}}}]}],
+            "tools": [{"functionDeclarations": [{"name": name, "parametersJsonSchema": schema}, {"name": "other"}]}],
+            "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [name]}}}),
+    }
+}
+
+/// Every name of a tool in a request to an upstream.
+fn names_in(upstream: Format, body: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut take = |value: &Value| found.extend(value.as_str().map(str::to_owned));
+    match upstream {
+        Format::Chat => {
+            take(&body["tools"][0]["function"]["name"]);
+            take(&body["tool_choice"]["function"]["name"]);
+            take(&body["messages"][1]["tool_calls"][0]["function"]["name"]);
+        }
+        Format::Responses => {
+            take(&body["tools"][0]["name"]);
+            take(&body["tool_choice"]["name"]);
+            take(&body["input"][1]["name"]);
+        }
+        Format::Anthropic => {
+            take(&body["tools"][0]["name"]);
+            take(&body["tool_choice"]["name"]);
+            take(&body["messages"][1]["content"][0]["name"]);
+        }
+        Format::Gemini => {
+            take(&body["tools"][0]["functionDeclarations"][0]["name"]);
+            take(&body["toolConfig"]["functionCallingConfig"]["allowedFunctionNames"][0]);
+            take(&body["contents"][1]["parts"][0]["functionCall"]["name"]);
+            take(&body["contents"][2]["parts"][0]["functionResponse"]["name"]);
+        }
+    }
+    found
+}
+
+/// An answer that calls a tool.
+fn called(upstream: Format, name: &str) -> Value {
+    match upstream {
+        Format::Chat => json!({"id": "x", "object": "chat.completion", "created": 1, "model": "up",
+            "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": null,
+                "tool_calls": [{"id": "d", "type": "function", "function": {"name": name, "arguments": ""}}]}}]}),
+        Format::Responses => {
+            json!({"id": "resp_x", "object": "response", "created_at": 1, "status": "completed", "model": "up",
+            "output": [{"type": "function_call", "id": "fc_1", "call_id": "d", "name": name, "arguments": "", "status": "completed"}]})
+        }
+        Format::Anthropic => {
+            json!({"id": "msg_x", "type": "message", "role": "assistant", "model": "up",
+            "content": [{"type": "tool_use", "id": "d", "name": name, "input": {}}],
+            "stop_reason": "tool_use", "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1}})
+        }
+        Format::Gemini => json!({"candidates": [{"index": 0, "finishReason": "STOP",
+            "content": {"role": "model", "parts": [{"functionCall": {"name": name}}]}}]}),
+    }
+}
+
+#[test]
+fn names_of_tools_go_out_as_the_upstream_takes_them_and_come_back_as_the_callers() {
+    let long = format!("mcp__{}", "x".repeat(130));
+    for (caller, upstream) in directions() {
+        for name in ["get_weather", "a.b:c", "1st tool", "größe", &long] {
+            let ask = calling(caller, name);
+            let (body, dropped) = sent((caller, upstream), "up", &ask).unwrap();
+            assert_eq!(dropped, [""; 0], "{caller:?} to {upstream:?}");
+            let found = names_in(upstream, &body);
+            let expected = if upstream == Format::Gemini { 4 } else { 3 };
+            assert_eq!(found.len(), expected, "{caller:?} to {upstream:?}: {body}");
+            let said = &found[0];
+            assert!(found.iter().all(|other| other == said), "{found:?}");
+            let (max, also) = match upstream {
+                Format::Chat | Format::Responses => (64, ""),
+                Format::Anthropic => (128, ""),
+                Format::Gemini => (64, ".:"),
+            };
+            let taken =
+                |one: char| one.is_ascii_alphanumeric() || "_-".contains(one) || also.contains(one);
+            assert!(
+                said.len() <= max && said.chars().all(taken),
+                "{upstream:?} {said}"
+            );
+            if upstream == Format::Gemini {
+                assert!(said.starts_with(|one: char| one.is_ascii_alphabetic() || one == '_'));
+            }
+            let back = came_back((caller, upstream), &ask, &called(upstream, said));
+            let own = match caller {
+                Format::Chat => &back["choices"][0]["message"]["tool_calls"][0]["function"]["name"],
+                Format::Responses => &back["output"][0]["name"],
+                Format::Anthropic => &back["content"][0]["name"],
+                Format::Gemini => {
+                    &back["candidates"][0]["content"]["parts"][0]["functionCall"]["name"]
+                }
+            };
+            assert_eq!(own, name, "{caller:?} from {upstream:?}: {back}");
+        }
+    }
+}
+
+#[test]
+fn thoughts_that_nobody_sealed_go_back_to_none_but_their_maker() {
+    let ask = with(
+        ask(Format::Anthropic),
+        json!({"thinking": {"type": "enabled", "budget_tokens": 1024}}),
+    );
+    let answers = [
+        (
+            Format::Gemini,
+            json!({"candidates": [{"index": 0, "finishReason": "STOP",
+                "content": {"role": "model", "parts": [{"text": "hm", "thought": true}, {"text": "a"}]}}]}),
+        ),
+        (
+            Format::Responses,
+            json!({"id": "resp_x", "object": "response", "created_at": 1, "status": "completed", "model": "up",
+                "output": [{"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]},
+                    {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "a", "annotations": []}]}]}),
+        ),
+        (
+            Format::Chat,
+            json!({"id": "x", "object": "chat.completion", "created": 1, "model": "up", "choices": [{"index": 0, "finish_reason": "stop",
+                "message": {"role": "assistant", "content": "a", "reasoning_content": "hm"}}]}),
+        ),
+    ];
+    for (maker, answer) in answers {
+        let back = came_back((Format::Anthropic, maker), &ask, &answer);
+        assert_eq!(back["content"][0]["thinking"], "hm");
+        let next = with(
+            ask.clone(),
+            json!({"messages": [{"role": "user", "content": "hi"},
+                {"role": "assistant", "content": back["content"]}, {"role": "user", "content": "go on"}]}),
+        );
+        let (chat, dropped) = sent((Format::Anthropic, Format::Chat), "up", &next).unwrap();
+        let thought = chat["messages"][1].get("reasoning_content");
+        if maker == Format::Chat {
+            assert_eq!(thought, Some(&json!("hm")));
+            assert_eq!(dropped, [""; 0]);
+        } else {
+            assert_eq!(thought, None, "{maker:?}");
+            assert_eq!(dropped, ["messages[].content[].thinking"]);
+        }
+    }
+}
+
+#[test]
+fn thoughts_that_another_sealed_are_not_told_to_a_chat_upstream() {
+    let body = json!({"contents": [{"role": "user", "parts": [{"text": "One"}]},
+        {"role": "model", "parts": [{"text": "theirs", "thought": true},
+            {"text": "", "thought": true, "thoughtSignature": "c3dpdGNoYm9hcmQuYS5TaWdBPT0="}, {"text": "1"}]},
+        {"role": "user", "parts": [{"text": "Two"}]},
+        {"role": "model", "parts": [{"text": "nobody's", "thought": true}, {"text": "2"}]},
+        {"role": "user", "parts": [{"text": "Three"}]}]});
+    let (chat, dropped) = sent((Format::Gemini, Format::Chat), "up", &body).unwrap();
+    assert_eq!(
+        chat["messages"][1],
+        json!({"role": "assistant", "content": "1"})
+    );
+    assert_eq!(
+        chat["messages"][3],
+        json!({"role": "assistant", "content": "2", "reasoning_content": "nobody's"})
+    );
+    assert_eq!(dropped, ["contents[].parts[]"]);
+}
+
+#[test]
+fn an_image_where_the_caller_has_no_place_for_one_is_said() {
+    let image = json!({"candidates": [{"index": 0, "finishReason": "STOP", "content": {"role": "model", "parts": [
+        {"text": "Here:"}, {"inlineData": {"mimeType": "image/png", "data": "AA=="}}, {"text": "Like it?"}]}}]});
+    let back = came_back(
+        (Format::Anthropic, Format::Gemini),
+        &ask(Format::Anthropic),
+        &image,
+    );
+    let texts: Vec<_> = back["content"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|block| &block["text"])
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "Here:",
+            "[image/png was made here, for which this API has no place in an answer]",
+            "Like it?"
+        ]
+    );
+    let sound = json!({"candidates": [{"index": 0, "finishReason": "STOP", "content": {"role": "model", "parts": [
+        {"inlineData": {"mimeType": "audio/wav", "data": "AA=="}}]}}]});
+    let note = "[audio/wav was made here, for which this API has no place in an answer]";
+    let back = |caller| came_back((caller, Format::Gemini), &ask(caller), &sound);
+    assert_eq!(back(Format::Chat)["choices"][0]["message"]["content"], note);
+    assert_eq!(
+        back(Format::Responses)["output"][0]["content"][0]["text"],
+        note
+    );
+    assert_eq!(back(Format::Anthropic)["content"][0]["text"], note);
+}
+
+#[test]
+fn a_stream_that_tells_all_at_its_end_is_told() {
+    let ask = with(ask(Format::Chat), json!({"stream": true}));
+    let translation = translated((Format::Chat, Format::Responses), "up", &ask).unwrap();
+    let response = json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "up",
+        "output": [{"type": "message", "id": "m", "role": "assistant", "status": "completed",
+                "content": [{"type": "output_text", "text": "all of it", "annotations": []}]},
+            {"type": "function_call", "id": "fc_1", "call_id": "d", "name": "f", "arguments": "{\"a\":1}", "status": "completed"}],
+        "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}});
+    let created = with(
+        response.clone(),
+        json!({"status": "in_progress", "output": [], "usage": null}),
+    );
+    let bytes = events(&[
+        json!({"type": "response.created", "sequence_number": 0, "response": created}),
+        json!({"type": "response.completed", "sequence_number": 1, "response": response}),
+    ]);
+    let said = gathered(Format::Chat, &run(&translation, &bytes, usize::MAX));
+    assert_eq!(said.text, "all of it");
+    assert_eq!(said.calls.len(), 1);
+}
+
+#[test]
+fn what_was_broken_off_in_a_response_is_incomplete() {
+    let cut = json!({"id": "x", "object": "chat.completion", "created": 1, "model": "up", "choices": [{"index": 0, "finish_reason": "length",
+        "message": {"role": "assistant", "content": "Once", "reasoning_content": "hm"}}]});
+    let back = came_back(
+        (Format::Responses, Format::Chat),
+        &ask(Format::Responses),
+        &cut,
+    );
+    assert_eq!(back["status"], "incomplete");
+    assert_eq!(back["output"][0].get("status"), None);
+    assert_eq!(back["output"][1]["status"], "incomplete");
+    for member in [
+        "completed_at",
+        "truncation",
+        "max_tool_calls",
+        "top_logprobs",
+    ] {
+        assert!(back.get(member).is_some(), "{member}");
+    }
+}
+
+#[test]
+fn values_that_gemini_would_refuse_are_named() {
+    let seed = |seed: i64| {
+        let body = with(ask(Format::Chat), json!({"seed": seed}));
+        sent((Format::Chat, Format::Gemini), "up", &body).unwrap()
+    };
+    assert_eq!(seed(-7).0["generationConfig"]["seed"], -7);
+    let (body, dropped) = seed(2_147_483_648);
+    assert_eq!(body.get("generationConfig"), None);
+    assert_eq!(dropped, ["seed"]);
+}
+
+#[test]
+fn citations_that_are_asked_for_are_named_at_every_depth() {
+    let body = json!({"model": "m", "max_tokens": 9, "messages": [
+        {"role": "user", "content": [{"type": "search_result", "source": "s", "title": "t",
+            "content": [{"type": "text", "text": "words"}], "citations": {"enabled": true}}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [
+            {"type": "document", "title": "D", "context": "C", "source": {"type": "text", "media_type": "text/plain", "data": "plain"}, "citations": {"enabled": true}}]}]}]});
+    let (gemini, dropped) = sent((Format::Anthropic, Format::Gemini), "up", &body).unwrap();
+    assert_eq!(
+        dropped,
+        [
+            "messages[].content[].citations",
+            "messages[].content[].content[].citations"
+        ]
+    );
+    assert_eq!(
+        gemini["contents"][2]["parts"][0]["functionResponse"]["response"]["result"],
+        "D\nC\nplain"
+    );
+}
