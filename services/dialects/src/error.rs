@@ -2,7 +2,8 @@
 //!
 //! Reading: an HTTP answer, an object inside a 200 or an event inside a stream becomes one [`UpstreamError`] with a
 //! [`Class`], which alone decides on retry and blame (SPEC FWD-4, FWD-5, SCHED-9, SCHED-11). Status and code decide, never
-//! the message; the one exception is a context that is too long, for which many upstreams have nothing but words.
+//! the message; the exceptions are a context that is too long and a seal of another account, for which many upstreams have
+//! nothing but words.
 //!
 //! Writing: a [`Shape`] gives an error of ours in the form of SPEC ERR-1 and of the caller's dialect.
 //!
@@ -206,6 +207,24 @@ impl UpstreamError {
             should_retry: None,
             body: None,
         }
+    }
+
+    /// Whether an account refuses a seal in the conversation (encrypted reasoning, a signature) that another account was given: its
+    /// own it would take (CASES C19). OpenAI has a code for it, others nothing but words.
+    #[must_use]
+    pub fn refuses_seals(&self) -> bool {
+        let has = |said: &Option<String>, words: &[&str]| {
+            let said = said.as_deref().unwrap_or("").to_ascii_lowercase();
+            words.iter().any(|word| said.contains(word))
+        };
+        let encrypted = ["encrypted_content", "encrypted content"];
+        let signed = ["signature"];
+        let thought = ["thinking", "thought"];
+        self.class == Class::Request
+            && (has(&self.code, &encrypted)
+                || has(&self.param, &encrypted)
+                || has(&self.message, &encrypted)
+                || (has(&self.message, &signed) && has(&self.message, &thought)))
     }
 
     /// The answer for a caller whose dialect has errors of this `shape`, when the request itself is at fault (SPEC FWD-4: returned as it

@@ -6,13 +6,13 @@ use super::anthropic::block::{Block, Content, Source};
 use super::anthropic::request::{
     Request, Role, Thinking, ThinkingMode, Tool, ToolChoice, ToolKind, drop_all,
 };
-use super::chat::compose::{self, MAX_STOP, Messages, Part};
+use super::chat::compose::{self, Messages, Part};
 use super::fields::{Drops, Fields, Raw, Refusal};
 use super::names::Names;
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
 use super::seal::Seal;
-use super::{Answering, Format, Opened, Target};
+use super::{Answering, Format, Opened, Target, openai};
 
 /// Puts the request into chat's dialect.
 pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
@@ -54,15 +54,17 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     }
     let limit = request.max_tokens.map(compose::number);
     body.put_some("max_completion_tokens", limit);
-    for (name, number) in [
+    let effort = effort(request.thinking.as_ref(), request.effort);
+    let sampling = [
         ("temperature", request.temperature),
         ("top_p", request.top_p),
-    ] {
-        body.put_some(name, number.map(|raw| Node::raw(raw.text)));
-    }
+    ];
+    let model = openai::Model::named(target.model);
+    model.sample(effort.as_deref(), sampling, &mut body, &mut drops);
     let mut stop = request.stop;
-    if stop.len() > MAX_STOP {
-        stop.truncate(MAX_STOP);
+    let most = model.stops();
+    if stop.len() > most {
+        stop.truncate(most);
         drops.note("stop_sequences");
     }
     if !stop.is_empty() {
@@ -82,7 +84,6 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         Some(thinking) if thinking.is_hidden() => drops.note("thinking.display"),
         _ => {}
     }
-    let effort = effort(request.thinking.as_ref(), request.effort);
     body.put_some("reasoning_effort", effort.map(Node::Text));
     let user = request.user.map(compose::user);
     body.put_some("safety_identifier", user.map(Node::Text));

@@ -15,7 +15,7 @@ use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
 use super::responses::compose::{self, Items};
 use super::seal::Seal;
-use super::{Answering, Format, Opened, Target};
+use super::{Answering, Format, Opened, Target, openai};
 
 /// The longest `safety_identifier`, characters.
 const MAX_USER: usize = 64;
@@ -65,6 +65,12 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         drops.note("thinking");
     }
     let effort = effort(request.thinking.as_ref(), request.effort);
+    let sampling = [
+        ("temperature", request.temperature),
+        ("top_p", request.top_p),
+    ];
+    let model = openai::Model::named(target.model);
+    model.sample(effort.as_deref(), sampling, &mut body, &mut drops);
     if effort.is_some() || (thinks && !hidden) {
         let mut reasoning = Node::object([]);
         match hidden {
@@ -74,12 +80,6 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         body.put("reasoning", reasoning);
     }
     body.put("include", compose::include(false));
-    for (name, number) in [
-        ("temperature", request.temperature),
-        ("top_p", request.top_p),
-    ] {
-        body.put_some(name, number.map(|raw| Node::raw(raw.text)));
-    }
     let user = request.user.map(|user| shortened(user, MAX_USER));
     body.put_some("safety_identifier", user.map(Node::Text));
     for (name, left_out) in [

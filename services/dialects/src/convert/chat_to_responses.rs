@@ -11,12 +11,10 @@ use super::names::Names;
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
 use super::responses::compose::{self, Items};
-use super::{Answering, Opened, Target};
+use super::{Answering, Opened, Target, openai};
 
 /// Members that both dialects have under one name, with one meaning.
-const SHARED: [&str; 10] = [
-    "temperature",
-    "top_p",
+const SHARED: [&str; 8] = [
     "metadata",
     "user",
     "safety_identifier",
@@ -61,7 +59,11 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     if text != Node::object([]) {
         body.put("text", text);
     }
-    if let Some(effort) = request.reasoning_effort.take() {
+    let effort = request.reasoning_effort.take();
+    let sampling = ["temperature", "top_p"].map(|name| (name, request.rest.take(name)));
+    let model = openai::Model::named(target.model);
+    model.sample(effort.as_deref(), sampling, &mut body, &mut drops);
+    if let Some(effort) = effort {
         body.put("reasoning", compose::reasoning(Some(effort)));
     }
     body.put("include", compose::include(request.logprobs));

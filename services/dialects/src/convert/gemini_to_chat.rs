@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use super::chat::compose::{self, MAX_STOP, Messages, Part};
+use super::chat::compose::{self, Messages, Part};
 use super::fields::{Drops, Raw, Refusal};
 use super::gemini::request::{
-    Config, Content, Mode, Output, Piece, Request, Role, drop_rest, given,
+    Config, Content, Mode, Output, Piece, Request, Role, Thinking, drop_rest, given,
 };
 use super::names::Names;
 use super::node::{Node, one_line};
 use super::part::{Head, Reader, Writer};
 use super::seal::Seal;
-use super::{Answering, Format, Opened, Target};
+use super::{Answering, Format, Opened, Target, openai};
 
 /// Puts the request into chat's dialect.
 pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
@@ -54,7 +54,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         body.put("tools", Node::Array(functions));
         body.put_some("tool_choice", choose(request.choice.mode, allowed, &known));
     }
-    configure(&mut body, request.config, &mut drops);
+    configure(&mut body, target.model, request.config, &mut drops);
     drop_rest(request.rest, &mut drops);
     Ok(Opened {
         body: body.render(),
@@ -78,20 +78,21 @@ fn choose<'a>(mode: Mode, allowed: Vec<Cow<'a, str>>, names: &[Cow<'a, str>]) ->
     }
 }
 
-fn configure<'a>(body: &mut Node<'a>, config: Config<'a>, drops: &mut Drops) {
+fn configure<'a>(body: &mut Node<'a>, model: &str, config: Config<'a>, drops: &mut Drops) {
     let candidates = config.candidates.0;
     if candidates > 1 {
         body.put("n", compose::number(candidates));
     }
-    for (name, number) in [
+    let effort = config.thinking.as_ref().and_then(Thinking::effort);
+    let sampling = [
         ("temperature", config.temperature),
         ("top_p", config.top_p),
-        ("seed", config.seed),
         ("presence_penalty", config.presence_penalty),
         ("frequency_penalty", config.frequency_penalty),
-    ] {
-        body.put_some(name, number.map(|raw| Node::raw(raw.text)));
-    }
+    ];
+    let model = openai::Model::named(model);
+    model.sample(effort, sampling, body, drops);
+    body.put_some("seed", config.seed.map(|raw| Node::raw(raw.text)));
     body.put_some(
         "max_completion_tokens",
         config.max_output.map(compose::number),
@@ -100,8 +101,9 @@ fn configure<'a>(body: &mut Node<'a>, config: Config<'a>, drops: &mut Drops) {
         drops.note(&raw.path);
     }
     let mut stop = config.stop;
-    if stop.len() > MAX_STOP {
-        stop.truncate(MAX_STOP);
+    let most = model.stops();
+    if stop.len() > most {
+        stop.truncate(most);
         drops.note(&config.stop_path);
     }
     if !stop.is_empty() {

@@ -7,14 +7,14 @@ use std::borrow::Cow;
 
 use super::fields::{Drops, Raw, Refusal};
 use super::gemini::request::{
-    Config, Content, Mode, Output, Piece, Request, Role, drop_rest, given,
+    Config, Content, Mode, Output, Piece, Request, Role, Thinking, drop_rest, given,
 };
 use super::names::Names;
 use super::node::Node;
 use super::part::{Head, Reader, Writer};
 use super::responses::compose::{self, Items};
 use super::seal::Seal;
-use super::{Answering, Format, Opened, Target};
+use super::{Answering, Format, Opened, Target, openai};
 
 /// Puts the request into the Responses dialect.
 pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
@@ -52,7 +52,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         body.put("tools", Node::Array(functions));
         body.put_some("tool_choice", choose(request.choice.mode, allowed, &known));
     }
-    configure(&mut body, request.config, &mut drops)?;
+    configure(&mut body, target.model, request.config, &mut drops)?;
     drop_rest(request.rest, &mut drops);
     Ok(Opened {
         body: body.render(),
@@ -85,6 +85,7 @@ fn choose<'a>(mode: Mode, allowed: Vec<Cow<'a, str>>, names: &[Cow<'a, str>]) ->
 
 fn configure<'a>(
     body: &mut Node<'a>,
+    model: &str,
     config: Config<'a>,
     drops: &mut Drops,
 ) -> Result<(), Box<Refusal>> {
@@ -94,9 +95,9 @@ fn configure<'a>(
             "it gives one answer at a time",
         ));
     }
-    for (name, number) in [("temperature", config.temperature), ("top_p", config.top_p)] {
-        body.put_some(name, number.map(|raw| Node::raw(raw.text)));
-    }
+    let effort = config.thinking.as_ref().and_then(Thinking::effort);
+    let sampling = [("temperature", config.temperature), ("top_p", config.top_p)];
+    openai::Model::named(model).sample(effort, sampling, body, drops);
     body.put_some("max_output_tokens", config.max_output.map(compose::limit));
     for raw in [
         config.top_k,

@@ -8,7 +8,7 @@ use super::names::Names;
 use super::node::Node;
 use super::part::{Head, Reader, Writer};
 use super::responses::{Choice, Content, Item, Media, Request, Role, TextFormat, Tool};
-use super::{Answering, Opened, Target};
+use super::{Answering, Opened, Target, openai};
 
 /// Puts the request into chat's dialect.
 pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Refusal>> {
@@ -74,14 +74,21 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         body.put("logprobs", Node::Bool(true));
         body.put_some("top_logprobs", request.top_logprobs.map(compose::number));
     }
-    if let Some(reasoning) = request.reasoning.take() {
+    let reasoning = request.reasoning.take();
+    let effort = reasoning
+        .as_ref()
+        .and_then(|reasoning| reasoning.effort.as_deref());
+    let sampling = [
+        ("temperature", request.temperature.take()),
+        ("top_p", request.top_p.take()),
+    ];
+    openai::Model::named(target.model).sample(effort, sampling, &mut body, &mut drops);
+    if let Some(reasoning) = reasoning {
         body.put_some("reasoning_effort", reasoning.effort.map(Node::Text));
         reasoning.rest.drop_rest(&mut drops);
     }
     for (name, raw) in [
         ("verbosity", request.verbosity.take()),
-        ("temperature", request.temperature.take()),
-        ("top_p", request.top_p.take()),
         ("metadata", request.metadata.take()),
         ("safety_identifier", request.safety_identifier.take()),
         ("user", request.user.take()),

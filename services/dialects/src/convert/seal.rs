@@ -14,6 +14,8 @@ use super::Format;
 
 /// What marks a seal in a dialect that is not its maker's. No provider's own begins like it.
 pub(super) const MARK: &str = "switchboard.";
+/// Stands for a signature of Gemini's that was lost [ai.google.dev, "Thought signatures"].
+pub(super) const SKIP: &str = "skip_thought_signature_validator";
 /// The mark in base64: it has twelve bytes, so that whatever follows does not change it.
 pub(crate) const ENCODED_MARK: &str = "c3dpdGNoYm9hcmQu";
 

@@ -1,12 +1,13 @@
-//! Strangers' seals in a request that stays in its dialect: a conversation that another provider carried on before has them in
-//! its history, under their maker's mark, and this provider would refuse them (CASES C18).
+//! Seals that are taken out of a request: strangers', which the provider would refuse, from one that stays in its dialect and
+//! whose history another provider carried on (CASES C18); and all of them, when an account refuses those of another account of
+//! the same provider (CASES C19).
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 
 use super::Format;
-use super::seal::{ENCODED_MARK, MARK};
+use super::seal::{ENCODED_MARK, MARK, SKIP};
 use crate::json::{Cursor, JsonError, Kind, Span, Value};
 
 /// The body without what strangers sealed; the body itself where there is none. All other bytes stay as they are.
@@ -18,51 +19,145 @@ pub(crate) fn strangers(format: Format, body: &Bytes) -> Bytes {
     if memchr::memmem::find(body, mark.as_bytes()).is_none() {
         return body.clone();
     }
-    let Ok(text) = std::str::from_utf8(body) else {
-        return body.clone();
+    let strange = match format {
+        Format::Anthropic => is_sealed_block,
+        Format::Responses => is_sealed_item,
+        Format::Gemini => is_sealed_thought,
+        Format::Chat => is_marked,
     };
-    let mut cut = Vec::new();
-    let found = match format {
-        Format::Anthropic => walk(text, &["messages", "content"], is_sealed_block, &mut cut),
-        Format::Responses => walk(text, &["input"], is_sealed_item, &mut cut),
-        Format::Gemini => walk(text, &["contents", "parts"], is_sealed_thought, &mut cut),
-        Format::Chat => walk(
-            text,
-            &["messages", "reasoning_details"],
-            is_marked,
-            &mut cut,
-        ),
-    };
-    if found.is_err() || cut.is_empty() {
-        return body.clone();
+    without(format, body, strange).unwrap_or_else(|| body.clone())
+}
+
+/// The body without any seal, its provider's own ones included: what is sealed is left out, or the seal alone where the rest is
+/// worth something without it. `None`: there is none. All other bytes stay as they are.
+#[must_use]
+pub fn without_seals(format: Format, body: &Bytes) -> Option<Bytes> {
+    match format {
+        Format::Gemini => replaced(body),
+        Format::Anthropic => without_thoughts(body),
+        Format::Responses => without(format, body, is_reasoning),
+        Format::Chat => without(format, body, is_sealed_detail),
     }
-    let mut out = Vec::with_capacity(body.len());
+}
+
+/// What of a caller's request is left out by [`without_seals`], as a name of a field.
+#[must_use]
+pub const fn seals_of(caller: Format) -> &'static str {
+    match caller {
+        Format::Chat => "messages[].reasoning_details[]",
+        Format::Responses => "input[].encrypted_content",
+        Format::Anthropic => "messages[].content[].thinking",
+        Format::Gemini => "contents[].parts[].thoughtSignature",
+    }
+}
+
+/// Whether an item is to be left out.
+type Judge = fn(&str, Value) -> bool;
+
+/// Where items stand that are sealed: members of these names, one in another.
+const fn places(format: Format) -> &'static [&'static str] {
+    match format {
+        Format::Anthropic => &["messages", "content"],
+        Format::Responses => &["input"],
+        Format::Gemini => &["contents", "parts"],
+        Format::Chat => &["messages", "reasoning_details"],
+    }
+}
+
+fn without(format: Format, body: &Bytes, sealed: Judge) -> Option<Bytes> {
+    let text = std::str::from_utf8(body).ok()?;
+    let mut cut = Vec::new();
+    lists(text, places(format), &mut |items| {
+        cut_items(text, items, sealed, &mut cut);
+    })
+    .ok()?;
+    edited(text, cut)
+}
+
+/// Thoughts go, and where the model is to go on after its calls, the wish to think with a budget: it is not taken without them.
+fn without_thoughts(body: &Bytes) -> Option<Bytes> {
+    let text = std::str::from_utf8(body).ok()?;
+    let mut cut = Vec::new();
+    let mut called = false;
+    lists(text, places(Format::Anthropic), &mut |items| {
+        cut_items(text, items, is_thought, &mut cut);
+        // What counts is the last turn.
+        called = items
+            .iter()
+            .any(|item| is_of(text, *item, &["tool_result"]));
+    })
+    .ok()?;
+    if cut.is_empty() {
+        return None;
+    }
+    let thinking = crate::json::member(text, "thinking");
+    if let Some(thinking) = thinking.filter(|it| called && is_of(text, *it, &["enabled"])) {
+        let end = thinking.span.end;
+        cut.push((
+            Span::new(thinking.span.start, end),
+            r#"{"type":"disabled"}"#,
+        ));
+        cut.sort_by_key(|(span, _)| span.start);
+    }
+    edited(text, cut)
+}
+
+/// Signatures become the documented value that stands for one that was lost.
+fn replaced(body: &Bytes) -> Option<Bytes> {
+    let text = std::str::from_utf8(body).ok()?;
+    let mut edits = Vec::new();
+    lists(text, places(Format::Gemini), &mut |items| {
+        for item in items {
+            let inside = item.span.of(text);
+            for name in SIGNATURES {
+                let seal = crate::json::member(inside, name)
+                    .and_then(|value| value.text().map(|text| (value, text)));
+                if let Some((value, said)) = seal
+                    && said.decode(inside) != SKIP
+                {
+                    let start = item.span.start;
+                    let span = Span::new(start + value.span.start, start + value.span.end);
+                    edits.push((span, SKIP_JSON));
+                }
+            }
+        }
+    })
+    .ok()?;
+    edited(text, edits)
+}
+
+/// The names of a part's signature.
+const SIGNATURES: [&str; 2] = ["thoughtSignature", "thought_signature"];
+/// [`SKIP`] as JSON.
+const SKIP_JSON: &str = r#""skip_thought_signature_validator""#;
+
+/// The text with these places put differently, in order; `None` without any.
+fn edited(text: &str, edits: Vec<(Span, &'static str)>) -> Option<Bytes> {
+    if edits.is_empty() {
+        return None;
+    }
+    let mut out = Vec::with_capacity(text.len());
     let mut at = 0;
-    for span in cut {
+    for (span, instead) in edits {
         out.extend_from_slice(text.get(at..span.start).unwrap_or("").as_bytes());
+        out.extend_from_slice(instead.as_bytes());
         at = span.end;
     }
     out.extend_from_slice(text.get(at..).unwrap_or("").as_bytes());
-    out.into()
+    Some(out.into())
 }
 
-/// Finds, below lists of objects that are members of these names one in another, the items to be cut with one comma each.
-fn walk(
-    text: &str,
-    names: &[&str],
-    sealed: fn(&str, Value) -> bool,
-    cut: &mut Vec<Span>,
-) -> Result<(), JsonError> {
+/// Gives every list that is a member of these names one in another, below lists of objects.
+fn lists(text: &str, names: &[&str], found: &mut dyn FnMut(&[Value])) -> Result<(), JsonError> {
     let whole = Cursor::new(text).skip()?;
-    below(text, whole, names, sealed, cut)
+    below(text, whole, names, found)
 }
 
 fn below(
     text: &str,
     object: Value,
     names: &[&str],
-    sealed: fn(&str, Value) -> bool,
-    cut: &mut Vec<Span>,
+    found: &mut dyn FnMut(&[Value]),
 ) -> Result<(), JsonError> {
     let [name, inner @ ..] = names else {
         return Ok(());
@@ -86,10 +181,10 @@ fn below(
             items.push(list.skip()?);
         }
         if inner.is_empty() {
-            cut_items(text, &items, sealed, cut);
+            found(&items);
         } else {
             for item in items {
-                below(text, item, inner, sealed, cut)?;
+                below(text, item, inner, found)?;
             }
         }
     }
@@ -97,7 +192,7 @@ fn below(
 }
 
 /// An item goes with the comma behind it, the last ones with the comma before them.
-fn cut_items(text: &str, items: &[Value], sealed: fn(&str, Value) -> bool, cut: &mut Vec<Span>) {
+fn cut_items(text: &str, items: &[Value], sealed: Judge, cut: &mut Vec<(Span, &'static str)>) {
     let mut kept_end = None;
     let mut run: Option<usize> = None;
     for item in items {
@@ -106,12 +201,12 @@ fn cut_items(text: &str, items: &[Value], sealed: fn(&str, Value) -> bool, cut: 
             continue;
         }
         if let Some(start) = run.take() {
-            cut.push(Span::new(start, item.span.start));
+            cut.push((Span::new(start, item.span.start), ""));
         }
         kept_end = Some(item.span.end);
     }
     if let (Some(start), Some(last)) = (run, items.last()) {
-        cut.push(Span::new(kept_end.unwrap_or(start), last.span.end));
+        cut.push((Span::new(kept_end.unwrap_or(start), last.span.end), ""));
     }
 }
 
@@ -120,6 +215,25 @@ fn member<'a>(text: &'a str, object: Value, name: &str) -> Option<Cow<'a, str>> 
     let inside = object.span.of(text);
     let value = crate::json::member(inside, name)?;
     Some(value.text()?.decode(inside))
+}
+
+/// Whether an object is of one of these types.
+fn is_of(text: &str, object: Value, kinds: &[&str]) -> bool {
+    object.kind == Kind::Object
+        && member(text, object, "type").is_some_and(|kind| kinds.contains(&&*kind))
+}
+
+fn is_thought(text: &str, block: Value) -> bool {
+    is_of(text, block, &["thinking", "redacted_thinking"])
+}
+
+fn is_reasoning(text: &str, item: Value) -> bool {
+    is_of(text, item, &["reasoning"]) && member(text, item, "encrypted_content").is_some()
+}
+
+fn is_sealed_detail(text: &str, detail: Value) -> bool {
+    let sealed = |name| member(text, detail, name).is_some();
+    detail.kind == Kind::Object && (sealed("signature") || sealed("data"))
 }
 
 fn is_stranger(sealed: Option<Cow<'_, str>>) -> bool {
@@ -135,13 +249,10 @@ fn is_sealed_item(text: &str, item: Value) -> bool {
 }
 
 fn is_sealed_thought(text: &str, part: Value) -> bool {
-    let names = ["thoughtSignature", "thought_signature"];
     let calls = ["functionCall", "function_call"];
     let has = |name: &&str| crate::json::member(part.span.of(text), name).is_some();
-    names
-        .iter()
-        .any(|name| is_stranger(member(text, part, name)))
-        && !calls.iter().any(has)
+    let mut seals = SIGNATURES.iter();
+    seals.any(|name| is_stranger(member(text, part, name))) && !calls.iter().any(has)
 }
 
 fn is_marked(text: &str, detail: Value) -> bool {
@@ -187,6 +298,59 @@ mod tests {
             ),
         ] {
             assert_eq!(stripped(format, body), expected);
+        }
+    }
+
+    #[test]
+    fn all_seals_are_taken_out_and_the_rest_keeps_its_bytes() {
+        for (format, body, expected) in [
+            (
+                Format::Responses,
+                r#"{"input":[{"role":"user","content":"a"}, {"type":"reasoning","summary":[],"encrypted_content":"own"} ,{"type":"reasoning","summary":[]},{"type":"compaction","encrypted_content":"kept"}]}"#,
+                Some(
+                    r#"{"input":[{"role":"user","content":"a"}, {"type":"reasoning","summary":[]},{"type":"compaction","encrypted_content":"kept"}]}"#,
+                ),
+            ),
+            (
+                Format::Anthropic,
+                r#"{"thinking":{"type":"enabled","budget_tokens":1024},"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"own"},{"type":"redacted_thinking","data":"d"},{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
+                Some(
+                    r#"{"thinking":{"type":"disabled"},"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}"#,
+                ),
+            ),
+            (
+                Format::Anthropic,
+                r#"{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"own"},{"type":"text","text":"x"}]},{"role":"user","content":"on"}],"thinking":{"type":"enabled","budget_tokens":1024}}"#,
+                Some(
+                    r#"{"messages":[{"role":"assistant","content":[{"type":"text","text":"x"}]},{"role":"user","content":"on"}],"thinking":{"type":"enabled","budget_tokens":1024}}"#,
+                ),
+            ),
+            (
+                Format::Gemini,
+                r#"{"contents":[{"parts":[{"functionCall":{"name":"f"},"thoughtSignature": "b3du"},{"text":"x","thought_signature":"b3du"}]}]}"#,
+                Some(
+                    r#"{"contents":[{"parts":[{"functionCall":{"name":"f"},"thoughtSignature": "skip_thought_signature_validator"},{"text":"x","thought_signature":"skip_thought_signature_validator"}]}]}"#,
+                ),
+            ),
+            (
+                Format::Chat,
+                r#"{"messages":[{"reasoning_content":"t","reasoning_details":[{"type":"reasoning.encrypted","data":"own"}]}]}"#,
+                Some(r#"{"messages":[{"reasoning_content":"t","reasoning_details":[]}]}"#),
+            ),
+            (
+                Format::Gemini,
+                r#"{"contents":[{"parts":[{"text":"x","thoughtSignature":"skip_thought_signature_validator"}]}]}"#,
+                None,
+            ),
+            (Format::Responses, r#"{"input":"hi"}"#, None),
+            (
+                Format::Anthropic,
+                r#"{"messages":[{"role":"user","content":"hi"}]}"#,
+                None,
+            ),
+        ] {
+            let out = without_seals(format, &Bytes::from_static(body.as_bytes()));
+            assert_eq!(out.as_deref(), expected.map(str::as_bytes), "{body}");
         }
     }
 }

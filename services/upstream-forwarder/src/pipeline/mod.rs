@@ -153,6 +153,8 @@ pub(crate) struct Course {
     translated: Option<Translation>,
     /// Parameters that the account does not take and that were left out (FWD-11).
     dropped: Vec<String>,
+    /// An account refused what another one sealed: the conversation goes without seals from now on (CASES C19).
+    unsealed: bool,
     /// A whole answer's text, where it must be counted.
     text: Option<TextBuffer>,
     /// Its held bytes, counted.
@@ -210,7 +212,8 @@ async fn conduct(
     }
 }
 
-/// One attempt at the current candidate; a second one at the same when its credential was merely out of date.
+/// One attempt at the current candidate; a second one at the same when its credential was merely out of date, or when it
+/// refused what another account sealed.
 async fn attempt(
     conductor: &Arc<Conductor>,
     request: &Arc<Request>,
@@ -250,6 +253,10 @@ async fn attempt(
                 return Ok(Attempted::Ended(end));
             }
             (Relayed::Broke(fault), _) => return Err(Ended::Failed(fault.failure())),
+            (Relayed::Sealed(fault), _) => {
+                conductor.count_failure(course, &fault);
+                course.unsealed = true;
+            }
             (Relayed::Failed(fault), Some(secret))
                 if fault.refused_credential() && !course.retried_credential() =>
             {
@@ -287,6 +294,7 @@ impl Course {
             unfinished: false,
             translated: None,
             dropped: Vec::new(),
+            unsealed: false,
             text: None,
             share: Share::none(&conductor.buffers),
         }
@@ -353,9 +361,10 @@ impl Course {
         let now = self.live.elapsed_us();
         let (account, model) = (&self.candidate.account, &self.candidate.upstream_model);
         let fault = match relayed {
-            Relayed::Failed(fault) | Relayed::Broke(fault) | Relayed::Refused(fault, _) => {
-                Some(fault)
-            }
+            Relayed::Failed(fault)
+            | Relayed::Sealed(fault)
+            | Relayed::Broke(fault)
+            | Relayed::Refused(fault, _) => Some(fault),
             Relayed::Served(_) => None,
         };
         let first_content = self.live.story(|story| story.first_content_us);
@@ -372,7 +381,7 @@ impl Course {
             None => crate::domain::outcome::blameless(account, model, status, first_token_us),
         });
         self.show(fault);
-        if matches!(relayed, Relayed::Failed(_)) {
+        if matches!(relayed, Relayed::Failed(_) | Relayed::Sealed(_)) {
             self.stream = None;
         }
     }

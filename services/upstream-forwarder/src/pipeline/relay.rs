@@ -43,6 +43,8 @@ pub(super) enum Relayed {
     Refused(Fault, End),
     /// It failed before the caller got anything of it.
     Failed(Fault),
+    /// The same, as the account refused what another one sealed; it may take the conversation without (CASES C19).
+    Sealed(Fault),
     /// It failed after that.
     Broke(Fault),
 }
@@ -164,6 +166,9 @@ fn refuse(
     let Some(mut rendered) = fault.for_caller.clone() else {
         return Ok(Relayed::Failed(fault));
     };
+    if error.refuses_seals() && course.may_be_unsealed(request) {
+        return Ok(Relayed::Sealed(fault));
+    }
     if secret.is_some_and(|secret| repeats(secret, &rendered)) {
         scrub(&mut rendered);
     }

@@ -7,9 +7,10 @@ use http::{HeaderValue, Response, Uri};
 use switchboard_common::error::{Failure, Reason};
 use switchboard_dialects::{
     Change,
-    convert::{Format, Target, Translation},
+    convert::{Format, Target, Translation, seals_of, without_seals},
     parameters::{Handling, Unsupported},
 };
+use switchboard_proto::common::v1::Dialect;
 use tokio::time::Instant;
 
 use super::{Conductor, Course, Ended, admit::Request};
@@ -219,6 +220,12 @@ fn prepare(
             Err(Unsupported(name)) => return Ok(Err(unsupported(name))),
         }
     }
+    if course.unsealed
+        && let Some(unsealed) = unsealed(request, course, &body)
+    {
+        body = unsealed;
+        dropped.extend(format(request.call.dialect).map(|caller| seals_of(caller).to_owned()));
+    }
     if !dropped.is_empty() {
         if reject {
             return Ok(Err(unsupported(dropped.swap_remove(0))));
@@ -227,6 +234,15 @@ fn prepare(
     }
     course.dropped = dropped;
     Ok(Ok(body))
+}
+
+/// The conversation without seals; `None`: it has none.
+fn unsealed(request: &Request, course: &Course, body: &Bytes) -> Option<Bytes> {
+    let upstream = match course.candidate.dialect() {
+        Dialect::Unspecified => request.call.dialect,
+        told => told,
+    };
+    without_seals(format(upstream)?, body)
 }
 
 fn unsupported(name: String) -> Fault {
@@ -268,6 +284,21 @@ fn translate(
 }
 
 impl Course {
+    /// Whether the candidate can be asked again without the seals that it refused: there are some, which the caller's policy lets
+    /// be left out, and that was not done before.
+    pub(super) fn may_be_unsealed(&self, request: &Request) -> bool {
+        let declared = self.candidate.parameters.as_ref();
+        if self.unsealed || request.rejects_unsupported(declared.and_then(|it| it.reject)) {
+            return false;
+        }
+        let change = Change {
+            model: &self.candidate.upstream_model,
+            output_cap: None,
+        };
+        let body = self.asked(request).prepare(&request.body, &change);
+        unsealed(request, self, &body).is_some()
+    }
+
     /// The caller's and the candidate's dialect, where they differ.
     fn formats(&self, request: &Request) -> Option<(Format, Format)> {
         let upstream = self.candidate.dialect();

@@ -17,6 +17,7 @@ mod peers;
 mod rates;
 mod responses;
 mod rig;
+mod seals;
 mod secrecy;
 mod timeouts;
 mod typed;

@@ -13,8 +13,6 @@ use crate::convert::node::{Node, one_line};
 use crate::convert::seal::Seal;
 use crate::json::{Cursor, Kind};
 
-/// The most stop sequences that are taken.
-pub(crate) const MAX_STOP: usize = 4;
 /// The longest id of a call, characters.
 const MAX_ID: usize = 40;
 /// The longest `safety_identifier`, characters.

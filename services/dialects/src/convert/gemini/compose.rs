@@ -16,14 +16,12 @@ use self::model::Model;
 use crate::convert::fields::Refusal;
 use crate::convert::names::{Alphabet, Names};
 use crate::convert::node::{Node, one_line, quote_into};
-use crate::convert::seal::Seal;
+use crate::convert::seal::{SKIP, Seal};
 use crate::convert::{Format, gemini::request::Role};
 use crate::json::{Cursor, Kind};
 
 /// What the user says first where the model would.
 const BEGIN: &str = "(The conversation begins.)";
-/// Stands for a signature that was lost [ai.google.dev, "Thought signatures"].
-const SKIP: &str = "skip_thought_signature_validator";
 
 /// A conversation that is being written.
 #[derive(Debug)]

@@ -441,3 +441,45 @@ fn citations_that_are_asked_for_are_named_at_every_depth() {
         "D\nC\nplain"
     );
 }
+
+#[test]
+fn models_that_reason_are_asked_without_what_they_refuse() {
+    let asks = [
+        (
+            Format::Anthropic,
+            json!({"temperature": 0.3, "stop_sequences": ["END"]}),
+            vec!["temperature", "stop_sequences"],
+        ),
+        (
+            Format::Gemini,
+            json!({"generationConfig": {"temperature": 0.3, "presencePenalty": 0.5, "stopSequences": ["END"]}}),
+            vec![
+                "generationConfig.temperature",
+                "generationConfig.presencePenalty",
+                "generationConfig.stopSequences",
+            ],
+        ),
+        (
+            Format::Responses,
+            json!({"temperature": 0.3, "top_p": 1}),
+            vec!["temperature"],
+        ),
+    ];
+    for (caller, more, named) in asks {
+        let body = with(ask(caller), more);
+        let (chat, dropped) = sent((caller, Format::Chat), "gpt-5", &body).unwrap();
+        assert_eq!(dropped, named, "{caller:?}");
+        for member in ["temperature", "top_p", "presence_penalty", "stop"] {
+            assert_eq!(chat.get(member), None, "{caller:?} {member}");
+        }
+        let (chat, _) = sent((caller, Format::Chat), "gpt-4o", &body).unwrap();
+        assert_eq!(chat["temperature"], 0.3, "{caller:?}");
+    }
+    let body = with(
+        ask(Format::Chat),
+        json!({"temperature": 0.3, "reasoning_effort": "low"}),
+    );
+    let to = |model| sent((Format::Chat, Format::Responses), model, &body).unwrap();
+    assert_eq!(to("gpt-5.2").1, ["temperature"]);
+    assert_eq!(to("gpt-4o").0["temperature"], 0.3);
+}
