@@ -14,6 +14,8 @@ scenarios! { [in_process, split] {
     what_a_target_has_nothing_for_is_named_or_refused_and_another_target_is_asked,
     a_response_that_nobody_keeps_is_not_guessed_at,
     typed_calls_take_the_same_way,
+    a_schema_reaches_whoever_stands_in,
+    what_one_account_sealed_is_left_out_for_another_and_the_turn_answered,
 } }
 
 const PATIENT: &str = "cooldown: {max: 0s}, breaker: off";
@@ -41,6 +43,32 @@ fn setup() -> Setup {
                 "{price}, targets: [{{account: claude, model: up-claude}}, {{account: chat, model: up-chat, tier: 1}}, {{account: responses, model: up-responses, tier: 2}}]"
             ),
         )
+}
+
+/// Models `then-chat`, `then-claude` and `then-gemini`: Responses first, and who its name says when that fails; and `pair`, two
+/// accounts of Responses.
+fn stand_ins() -> Setup {
+    let price = "price: {input: 3.00, output: 15.00}";
+    let account = format!("provider: openai, dialects: [openai.responses], {PATIENT}");
+    let mut setup = setup().account("second", &account).model(
+        "pair",
+        &format!(
+            "{price}, targets: [{{account: responses, model: up}}, {{account: second, model: up}}]"
+        ),
+    );
+    for name in ["chat", "claude", "gemini"] {
+        let targets = format!(
+            "{price}, targets: [{{account: responses, model: up}}, {{account: {name}, model: up-{name}, tier: 1}}]"
+        );
+        setup = setup.model(&format!("then-{name}"), &targets);
+    }
+    setup
+}
+
+fn response(items: &Value) -> Value {
+    json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "up", "output": items,
+        "usage": {"input_tokens": 5, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 1,
+            "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 6}})
 }
 
 fn message(usage: &Value) -> Value {
@@ -395,6 +423,91 @@ async fn typed_calls_take_the_same_way(builder: Builder) {
             (counts.input_tokens, counts.output_tokens),
             (Some(5), Some(1))
         );
+    }
+    stack.finish().await;
+}
+
+async fn a_schema_reaches_whoever_stands_in(builder: Builder) {
+    let stack = builder.setup(stand_ins()).start().await;
+    let caller = stack.caller("k");
+    let busy = Script::error(503, "server_error", None, "busy");
+    stack.upstream.on_key(&upstream_key("responses"), busy);
+    let schema = json!({"type": "object", "properties": {"z": {"type": "integer"}, "a": {"type": "string"}},
+        "required": ["z", "a"], "additionalProperties": false});
+    let answers = [
+        ("chat", Script::say([r#"{"z":1,"a":"b"}"#])),
+        (
+            "claude",
+            Script::json(
+                200,
+                &message(&json!({"input_tokens": 5, "output_tokens": 1})),
+            ),
+        ),
+        (
+            "gemini",
+            Script::json(
+                200,
+                &json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "{}"}]}, "finishReason": "STOP", "index": 0}]}),
+            ),
+        ),
+    ];
+    for (name, script) in answers {
+        stack.upstream.on_key(&upstream_key(name), script);
+        let body = json!({"model": format!("then-{name}"), "input": "hi", "text": {"format":
+            {"type": "json_schema", "name": "answer", "strict": true, "schema": schema}}});
+        let answer = caller.send("/v1/responses", body.to_string()).await;
+        assert_eq!(answer.expect(200).json()["status"], "completed", "{name}");
+        let log = stack.upstream.log();
+        let asked = log.requests.last().unwrap().json();
+        let reached = match name {
+            "chat" => &asked["response_format"]["json_schema"]["schema"],
+            // A model that knows no schema of the answer gives it as the input of a tool.
+            "claude" => match &asked["output_config"]["format"]["schema"] {
+                Value::Null => &asked["tools"][0]["input_schema"],
+                schema => schema,
+            },
+            _ => &asked["generationConfig"]["responseJsonSchema"],
+        };
+        assert_eq!(reached, &schema, "{name}: {asked}");
+    }
+    stack.finish().await;
+}
+
+async fn what_one_account_sealed_is_left_out_for_another_and_the_turn_answered(builder: Builder) {
+    let stack = builder.setup(stand_ins()).start().await;
+    let caller = stack.caller("k");
+    let message = json!({"type": "message", "id": "msg_1", "status": "completed", "role": "assistant",
+        "content": [{"type": "output_text", "text": "next", "annotations": []}]});
+    let refusal = json!({"error": {"message": "The encrypted content for item rs_1 could not be verified.",
+        "type": "invalid_request_error", "param": null, "code": "invalid_encrypted_content"}});
+    let keys = ["responses", "second"].map(upstream_key);
+    for turn in 0..6 {
+        for key in &keys {
+            stack.upstream.push_on_key(key, Script::json(400, &refusal));
+            let answer = Script::json(200, &response(&json!([message])));
+            stack.upstream.push_on_key(key, answer);
+        }
+        let before = stack.upstream.log().requests.len();
+        let body = json!({"model": "pair", "store": false, "input": [{"role": "user", "content": "hi"},
+            {"type": "reasoning", "summary": [], "encrypted_content": format!("of nobody here {turn}")},
+            {"role": "assistant", "content": "well"}, {"role": "user", "content": "and?"}]});
+        let answer = caller.send("/v1/responses", body.to_string()).await;
+        let answer = answer.expect(200);
+        assert_eq!(answer.json()["output"][0]["content"][0]["text"], "next");
+        assert_eq!(
+            answer.header("x-switchboard-dropped-params"),
+            "input[].encrypted_content"
+        );
+        let log = stack.upstream.log();
+        let [first, second] = &log.requests[before..] else {
+            panic!("asked twice: {:?}", log.requests.len() - before);
+        };
+        assert_eq!(first.key, second.key, "by the same account");
+        assert!(first.json().to_string().contains("of nobody here"));
+        assert!(!second.json().to_string().contains("of nobody here"));
+        assert_eq!(second.json()["input"][2]["content"], "and?");
+        let row = stack.row(&answer.request_id()).await;
+        assert_eq!(row.charge_nanos, 5 * 3_000 + 15_000);
     }
     stack.finish().await;
 }

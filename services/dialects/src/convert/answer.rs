@@ -16,6 +16,10 @@ pub(super) struct TranslatedStream {
     saying: Saying,
     out: BytesMut,
     ended: bool,
+    /// Something of it was given out.
+    given: bool,
+    /// It failed before it had content and before anything was given out: what was to begin it is not said.
+    spoiled: bool,
 }
 
 /// Reads events and says them again.
@@ -92,11 +96,22 @@ impl TranslatedStream {
             },
             out: BytesMut::new(),
             ended: false,
+            given: false,
+            spoiled: false,
         }
     }
 
     /// Says what the upstream's stream gives out by now.
     fn turn(&mut self) -> Result<(), Box<UpstreamError>> {
+        let said = self.say();
+        if said.is_err() && !self.given && !self.upstream.has_content() {
+            self.out.clear();
+            self.spoiled = true;
+        }
+        said
+    }
+
+    fn say(&mut self) -> Result<(), Box<UpstreamError>> {
         while let Some(events) = self.upstream.take() {
             self.saying.events(events, &mut self.out)?;
         }
@@ -129,11 +144,12 @@ impl AnswerStream for TranslatedStream {
     }
 
     fn take(&mut self) -> Option<Bytes> {
+        self.given |= !self.out.is_empty();
         (!self.out.is_empty()).then(|| self.out.split().freeze())
     }
 
     fn committed(&self) -> bool {
-        self.upstream.committed()
+        self.upstream.committed() && !self.spoiled
     }
 
     fn has_content(&self) -> bool {

@@ -1,7 +1,9 @@
 //! Finds the parts of Gemini's answers.
 //!
 //! Every event has the new parts only, calls whole. Thoughts are reasoning; a signature on a call goes with it, one on any
-//! other part seals what came before. What was cited is told cumulatively, so only what is new of it is a part.
+//! other part seals what came before. What was cited is told cumulatively, so only what is new of it is a part. A model that
+//! ends in a call it could not say, or for a reason that is none of the known ones without having said anything, has failed:
+//! no dialect has a word for that which would not make an answer of it (PROTOCOLS §11).
 
 mod cited;
 #[cfg(test)]
@@ -36,6 +38,8 @@ pub(crate) struct GeminiReader {
 struct Candidate {
     /// Calls so far.
     calls: u32,
+    /// Something was said besides thoughts.
+    said: bool,
     finished: bool,
     cited: Cited,
 }
@@ -72,6 +76,7 @@ impl Reader for GeminiReader {
             Err(Wrong::PartialArguments) => Err(found(
                 "the upstream streams arguments, which nobody asked for",
             )),
+            Err(Wrong::Ended(word)) => Err(found(&format!("the upstream's model gave up: {word}"))),
         }
     }
 
@@ -85,6 +90,8 @@ fn found(message: &str) -> Box<UpstreamError> {
 enum Wrong {
     Json,
     PartialArguments,
+    /// It ended, in this word, without an answer.
+    Ended(String),
 }
 
 impl From<JsonError> for Wrong {
@@ -252,6 +259,11 @@ impl GeminiReader {
         let raw = text(data, finish);
         if !matches!(&*raw, "" | "FINISH_REASON_UNSPECIFIED") {
             let reason = reason(&raw, state.calls > 0);
+            let garbled = matches!(&*raw, "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE");
+            let silent = !state.said && state.calls == 0;
+            if garbled || (reason == Reason::Other && silent) {
+                return Err(Wrong::Ended(raw.into_owned()));
+            }
             self.finish(index, reason, &raw, put);
         }
         Ok(())
@@ -289,6 +301,10 @@ impl GeminiReader {
         let choice = number(index);
         if let Some((held, value)) = content {
             let said = held.said(data, value, choice, put)?;
+            let shown = !thought && said.as_ref().is_none_or(|said| !said.is_empty());
+            if let Some(state) = self.state(index) {
+                state.said |= shown;
+            }
             if let Some(said) = said.filter(|said| !said.is_empty()) {
                 if thought {
                     put(choice, Part::Reasoning(&said));

@@ -483,3 +483,30 @@ fn models_that_reason_are_asked_without_what_they_refuse() {
     assert_eq!(to("gpt-5.2").1, ["temperature"]);
     assert_eq!(to("gpt-4o").0["temperature"], 0.3);
 }
+
+#[test]
+fn a_model_that_gave_up_before_it_said_anything_leaves_no_trace() {
+    let gave_up = json!({"candidates": [{"index": 0, "finishReason": "MALFORMED_FUNCTION_CALL",
+        "content": {"role": "model", "parts": []}}], "usageMetadata": {"promptTokenCount": 4, "totalTokenCount": 4}});
+    let said = json!({"candidates": [{"index": 0, "content": {"role": "model", "parts": [{"text": "Let me"}]}}]});
+    for caller in [Format::Chat, Format::Responses, Format::Anthropic] {
+        let direction = (caller, Format::Gemini);
+        let translation = translated(direction, "up", &ask(caller)).unwrap();
+        let body = Bytes::from(gave_up.to_string());
+        let failed = translation.read(&body, &ReadOptions::default());
+        assert!(failed.unwrap_err().class.retryable(), "{caller:?}");
+
+        let ask = with(ask(caller), json!({"stream": true}));
+        let translation = translated(direction, "up", &ask).unwrap();
+        let mut stream = translation.stream(StreamOptions::default());
+        let failed = stream.push(events(&[gave_up.clone()]));
+        assert!(failed.unwrap_err().class.retryable(), "{caller:?}");
+        assert_eq!((stream.take(), stream.committed()), (None, false));
+
+        let mut stream = translation.stream(StreamOptions::default());
+        stream.push(events(&[said.clone()])).unwrap();
+        assert!(stream.take().is_some() && stream.committed());
+        assert!(stream.push(events(&[gave_up.clone()])).is_err());
+        assert!(stream.committed() && !stream.done(), "{caller:?}");
+    }
+}

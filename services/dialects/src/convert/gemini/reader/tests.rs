@@ -57,9 +57,27 @@ fn a_blocked_prompt_is_filtered_and_unknown_reasons_keep_their_word() {
         [r#"0 Finish(Finish { reason: Filtered, raw: "SAFETY" })"#]
     );
     assert_eq!(
-        parts(&[r#"{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}"#]),
-        [r#"0 Finish(Finish { reason: Other, raw: "MALFORMED_FUNCTION_CALL" })"#]
+        parts(&[
+            r#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"LANGUAGE"}]}"#
+        ]),
+        [
+            r#"0 Text("a")"#,
+            r#"0 Finish(Finish { reason: Other, raw: "LANGUAGE" })"#
+        ]
     );
+}
+
+#[test]
+fn a_model_that_gave_up_has_failed() {
+    for event in [
+        r#"{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}"#,
+        r#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"MALFORMED_FUNCTION_CALL"}]}"#,
+        r#"{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}]},"finishReason":"OTHER"}]}"#,
+    ] {
+        let mut reader = GeminiReader::default();
+        let failed = reader.event(None, event, &mut |_, _| ()).unwrap_err();
+        assert_eq!(failed.class, Class::Malformed, "{event}");
+    }
 }
 
 #[test]
