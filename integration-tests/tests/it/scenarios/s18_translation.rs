@@ -452,7 +452,9 @@ async fn a_schema_reaches_whoever_stands_in(builder: Builder) {
         ),
     ];
     for (name, script) in answers {
-        stack.upstream.on_key(&upstream_key(name), script);
+        stack.upstream.on_key(&upstream_key(name), script.clone());
+        // Google's header of the credential is no key to the upstream here.
+        stack.upstream.default(script);
         let body = json!({"model": format!("then-{name}"), "input": "hi", "text": {"format":
             {"type": "json_schema", "name": "answer", "strict": true, "schema": schema}}});
         let answer = caller.send("/v1/responses", body.to_string()).await;

@@ -499,14 +499,14 @@ fn a_model_that_gave_up_before_it_said_anything_leaves_no_trace() {
         let ask = with(ask(caller), json!({"stream": true}));
         let translation = translated(direction, "up", &ask).unwrap();
         let mut stream = translation.stream(StreamOptions::default());
-        let failed = stream.push(events(&[gave_up.clone()]));
+        let failed = stream.push(events(std::slice::from_ref(&gave_up)));
         assert!(failed.unwrap_err().class.retryable(), "{caller:?}");
         assert_eq!((stream.take(), stream.committed()), (None, false));
 
         let mut stream = translation.stream(StreamOptions::default());
-        stream.push(events(&[said.clone()])).unwrap();
+        stream.push(events(std::slice::from_ref(&said))).unwrap();
         assert!(stream.take().is_some() && stream.committed());
-        assert!(stream.push(events(&[gave_up.clone()])).is_err());
+        assert!(stream.push(events(std::slice::from_ref(&gave_up))).is_err());
         assert!(stream.committed() && !stream.done(), "{caller:?}");
     }
 }
