@@ -2,8 +2,8 @@
 //!
 //! Every event has the new parts only, calls whole. Thoughts are reasoning; a signature on a call goes with it, one on any
 //! other part seals what came before. What was cited is told cumulatively, so only what is new of it is a part. A model that
-//! ends in a call it could not say, or for a reason that is none of the known ones without having said anything, has failed:
-//! no dialect has a word for that which would not make an answer of it (PROTOCOLS §11).
+//! ends in a call that it could not say, or for no good reason without having said anything, has failed: no dialect has a word
+//! for that which would not make an answer of it (PROTOCOLS §11). A reason that is not known is told.
 
 mod cited;
 #[cfg(test)]
@@ -260,8 +260,15 @@ impl GeminiReader {
         if !matches!(&*raw, "" | "FINISH_REASON_UNSPECIFIED") {
             let reason = reason(&raw, state.calls > 0);
             let garbled = matches!(&*raw, "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE");
+            let failed = matches!(
+                &*raw,
+                "OTHER"
+                    | "UNEXPECTED_TOOL_CALL"
+                    | "TOO_MANY_TOOL_CALLS"
+                    | "MISSING_THOUGHT_SIGNATURE"
+            );
             let silent = !state.said && state.calls == 0;
-            if garbled || (reason == Reason::Other && silent) {
+            if garbled || (failed && silent) {
                 return Err(Wrong::Ended(raw.into_owned()));
             }
             self.finish(index, reason, &raw, put);

@@ -124,10 +124,13 @@ fn holds(pair: Pair, answer: &Answer, said: &(Vec<Said>, [u64; 2])) -> Result<()
             "thoughts",
             joined(&said.thought) == joined(&expected.thought),
         )?;
-        let images = pair.caller == Format::Anthropic && !expected.images.is_empty();
-        need("text", said.text == expected.text || images)?;
+        if pair.caller == Format::Anthropic {
+            // It can only say that they were there.
+            expected.images.iter_mut().for_each(String::clear);
+        }
+        need("text", said.text == expected.text)?;
         need("refusal", said.refusal == expected.refusal)?;
-        need("images", said.images == expected.images || images)?;
+        need("images", said.images == expected.images)?;
         need("tokens", said.tokens == expected.tokens)?;
         need("citations", said.urls == cited)?;
         let names = |calls: &[(String, String, String)]| -> Vec<(String, String)> {

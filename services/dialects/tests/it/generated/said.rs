@@ -119,6 +119,9 @@ fn responses(body: &Json) -> Said {
     said
 }
 
+/// How a text ends that stands for an image.
+const NO_PLACE: &str = "for which this API has no place in an answer]";
+
 fn anthropic(body: &Json) -> Said {
     let mut said = Said {
         end: body.get("stop_reason").str().to_owned(),
@@ -126,6 +129,10 @@ fn anthropic(body: &Json) -> Said {
     };
     for block in body.get("content").list() {
         match block.get("type").str() {
+            // A place where an image was made, which cannot be shown.
+            "text" if block.get("text").str().ends_with(NO_PLACE) => {
+                said.images.push(String::new());
+            }
             "text" => {
                 said.text.push_str(block.get("text").str());
                 for citation in block.get("citations").list() {
