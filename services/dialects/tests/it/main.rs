@@ -11,5 +11,6 @@ mod fixtures;
 mod generated;
 mod json;
 mod matrix;
+mod round;
 mod valid;
 mod wire;
