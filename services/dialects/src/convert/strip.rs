@@ -19,13 +19,13 @@ pub(crate) fn strangers(format: Format, body: &Bytes) -> Bytes {
     if memchr::memmem::find(body, mark.as_bytes()).is_none() {
         return body.clone();
     }
-    let strange = match format {
-        Format::Anthropic => is_sealed_block,
-        Format::Responses => is_sealed_item,
-        Format::Gemini => is_sealed_thought,
-        Format::Chat => is_marked,
+    let stripped = match format {
+        Format::Anthropic => without(format, body, is_sealed_block),
+        Format::Responses => without(format, body, is_sealed_item),
+        Format::Gemini => without(format, body, is_sealed_thought),
+        Format::Chat => without_marks(body),
     };
-    without(format, body, strange).unwrap_or_else(|| body.clone())
+    stripped.unwrap_or_else(|| body.clone())
 }
 
 /// The body without any seal, its provider's own ones included: what is sealed is left out, or the seal alone where the rest is
@@ -36,7 +36,7 @@ pub fn without_seals(format: Format, body: &Bytes) -> Option<Bytes> {
         Format::Gemini => replaced(body),
         Format::Anthropic => without_thoughts(body),
         Format::Responses => without(format, body, is_reasoning),
-        Format::Chat => without(format, body, is_sealed_detail),
+        Format::Chat => without_signatures(body),
     }
 }
 
@@ -72,6 +72,88 @@ fn without(format: Format, body: &Bytes, sealed: Judge) -> Option<Bytes> {
     })
     .ok()?;
     edited(text, cut)
+}
+
+/// What strangers sealed goes, from chat's thoughts and from its calls.
+fn without_marks(body: &Bytes) -> Option<Bytes> {
+    let text = std::str::from_utf8(body).ok()?;
+    let mut cut = Vec::new();
+    lists(text, places(Format::Chat), &mut |items| {
+        cut_items(text, items, is_marked, &mut cut);
+    })
+    .ok()?;
+    lists(text, &CALLS, &mut |calls| {
+        for call in calls {
+            let seal = signature(text, *call);
+            let marked = seal.filter(|seal| is_stranger(Some(seal.span.of(text).into())));
+            let extra = marked.and_then(|_| whole_member(text, *call, "extra_content"));
+            cut.extend(extra.map(|span| (span, "")));
+        }
+    })
+    .ok()?;
+    cut.sort_by_key(|(span, _)| span.start);
+    edited(text, cut)
+}
+
+/// The same of what any account sealed. A call keeps its place for a signature, as one may be demanded.
+fn without_signatures(body: &Bytes) -> Option<Bytes> {
+    let text = std::str::from_utf8(body).ok()?;
+    let mut edits = Vec::new();
+    lists(text, places(Format::Chat), &mut |items| {
+        cut_items(text, items, is_sealed_detail, &mut edits);
+    })
+    .ok()?;
+    lists(text, &CALLS, &mut |calls| {
+        let seals = calls.iter().filter_map(|call| signature(text, *call));
+        let own = seals.filter(|seal| seal.span.of(text) != SKIP);
+        edits.extend(own.map(|seal| (seal.span, SKIP)));
+    })
+    .ok()?;
+    edits.sort_by_key(|(span, _)| span.start);
+    edited(text, edits)
+}
+
+/// Where chat's calls stand.
+const CALLS: [&str; 2] = ["messages", "tool_calls"];
+
+/// The signature that Google's chat endpoint puts on a call.
+fn signature(text: &str, call: Value) -> Option<crate::json::Text> {
+    let mut at = call;
+    for name in ["extra_content", "google", "thought_signature"] {
+        if at.kind != Kind::Object {
+            return None;
+        }
+        let inside = crate::json::member(at.span.of(text), name)?;
+        let start = at.span.start;
+        at = Value {
+            span: Span::new(start + inside.span.start, start + inside.span.end),
+            ..inside
+        };
+    }
+    at.text()
+}
+
+/// A member with its key and one comma.
+fn whole_member(text: &str, object: Value, name: &str) -> Option<Span> {
+    let mut cursor = Cursor::at_value(text, object);
+    cursor.enter_object().ok()?;
+    let (mut first, mut before, mut found) = (true, None, None);
+    while let Some(key) = cursor.next_key(&mut first).ok()? {
+        // its quote
+        let start = key.span.start - 1;
+        if let Some(from) = found {
+            return Some(Span::new(from, start));
+        }
+        let value = cursor.skip().ok()?;
+        if key.decode(text) == name {
+            if let Some(before) = before {
+                return Some(Span::new(before, value.span.end));
+            }
+            found = Some(start);
+        }
+        before = Some(value.span.end);
+    }
+    found.zip(before).map(|(from, end)| Span::new(from, end))
 }
 
 /// Thoughts go, and where the model is to go on after its calls, the wish to think with a budget: it is not taken without them.
@@ -290,6 +372,11 @@ mod tests {
                 Format::Chat,
                 r#"{"messages":[{"reasoning_details":[{"type":"reasoning.text","signature":"switchboard.a.X"},{"type":"reasoning.text","signature":"own"}]}]}"#,
                 r#"{"messages":[{"reasoning_details":[{"type":"reasoning.text","signature":"own"}]}]}"#,
+            ),
+            (
+                Format::Chat,
+                r#"{"messages":[{"tool_calls":[{"id":"a","extra_content":{"google":{"thought_signature":"switchboard.g.X"}}},{"extra_content":{"google":{"thought_signature":"switchboard.g.X"}}, "id":"b"},{"extra_content":{"google":{"thought_signature":"own"}}},{"extra_content":{"google":{"thought_signature":"switchboard.g.X"}}}]}]}"#,
+                r#"{"messages":[{"tool_calls":[{"id":"a"},{"id":"b"},{"extra_content":{"google":{"thought_signature":"own"}}},{}]}]}"#,
             ),
             (
                 Format::Anthropic,

@@ -1,5 +1,8 @@
 //! What callers met elsewhere, each in every direction that it concerns: what went out, what was named, what came back.
 
+mod endings;
+mod turns;
+
 use super::*;
 
 /// What an upstream is asked, and what was left out.
@@ -18,7 +21,15 @@ fn translated(
     model: &str,
     body: &Value,
 ) -> Result<Translation, Refusal> {
-    let streamed = body["stream"] == true;
+    translated_in(direction, model, body, body["stream"] == true)
+}
+
+fn translated_in(
+    direction: (Format, Format),
+    model: &str,
+    body: &Value,
+    streamed: bool,
+) -> Result<Translation, Refusal> {
     let form = if streamed { Form::Events } else { Form::Whole };
     let body = Bytes::from(body.to_string());
     let asked: Arc<dyn DialectRequest> = Arc::from(read(direction.0, &body, form, "m").unwrap());
