@@ -74,6 +74,15 @@ impl Format {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Gemini];
 
+    /// The member of a request that is its conversation.
+    const fn turns(self) -> &'static str {
+        match self {
+            Self::Chat | Self::Anthropic => "messages",
+            Self::Responses => "input",
+            Self::Gemini => "contents",
+        }
+    }
+
     /// A letter for it, in marks.
     const fn letter(self) -> &'static str {
         match self {
@@ -172,6 +181,10 @@ impl Translation {
         // It was read before, so it is text.
         let text = std::str::from_utf8(body).unwrap_or("");
         let opened = open(&Raw::body(text), target)?;
+        if says_nothing(upstream, &opened.body) {
+            let why = "nothing is said in it, and a conversation without words is not taken";
+            return Err(Refusal::unsupported(caller.turns(), why));
+        }
         let body = Bytes::from(opened.body);
         let upstream = read(upstream, &body, asked.form(), target.model)?;
         Ok(Self {
@@ -194,6 +207,12 @@ impl Translation {
     pub fn dropped(&self) -> &[String] {
         self.dropped.names()
     }
+}
+
+/// Whether the conversation of a request that we wrote ourselves is empty: what a caller says may be blank, or have no counterpart.
+fn says_nothing(format: Format, body: &str) -> bool {
+    let turns = crate::json::member(body, format.turns());
+    turns.is_none_or(|turns| turns.span.of(body) == "[]")
 }
 
 /// Reads a request that we wrote ourselves. That fails only where the caller's values make no sense in the other dialect.

@@ -9,5 +9,5 @@ mod tools;
 pub(super) mod writer;
 
 pub(crate) use self::message::{Call, Content, FileSource, Message};
-pub(crate) use self::request::{AnswerShape, OutputFormat, Request};
+pub(crate) use self::request::{AnswerShape, EFFORTS, OutputFormat, Request};
 pub(crate) use self::tools::{Choice, Named, Tool};

@@ -114,7 +114,7 @@ fn declare<'a>(
         } => {
             let [outer, inner] = &mut rest;
             let mark = mark(outer).or(mark(inner));
-            let schema = parameters.as_ref().map(object_schema);
+            let schema = parameters.map(|raw| Node::raw(one_line(raw.text)));
             let strict = strict == Some(true);
             if strict && !model.has_schemas() {
                 let inner = if older { "" } else { ".function" };

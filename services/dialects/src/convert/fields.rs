@@ -156,6 +156,27 @@ impl<'a> Raw<'a> {
         })
     }
 
+    /// The address that it must be: of the web, of a bucket, or `data:`.
+    pub(crate) fn address(&self) -> Result<Cow<'a, str>, Box<Refusal>> {
+        let url = self.text()?;
+        let known = ["https:", "http:", "data:", "gs:"];
+        if known.iter().any(|scheme| url.starts_with(scheme)) {
+            return Ok(url);
+        }
+        Err(Refusal::invalid(
+            &*self.path,
+            "an `https:` or a `data:` URL",
+        ))
+    }
+
+    /// The object that it must be, unread.
+    pub(crate) fn object(self) -> Result<Raw<'a>, Box<Refusal>> {
+        match self.kind() {
+            Kind::Object => Ok(self),
+            _ => Err(self.wrong("an object")),
+        }
+    }
+
     /// That it is not what it should be.
     pub(crate) fn wrong(&self, expected: &str) -> Box<Refusal> {
         let got = self.kind().noun();
@@ -239,6 +260,40 @@ impl<'a> Fields<'a> {
     pub(crate) fn need(&mut self, name: &str, expected: &str) -> Result<Raw<'a>, Box<Refusal>> {
         self.take(name)
             .ok_or_else(|| Refusal::invalid(self.path(name), &format!("{expected}, got nothing")))
+    }
+
+    /// Takes a member that must be a string with something in it.
+    pub(crate) fn filled(
+        &mut self,
+        name: &str,
+        expected: &str,
+    ) -> Result<Cow<'a, str>, Box<Refusal>> {
+        let text = self.need(name, expected)?.text()?;
+        if text.is_empty() {
+            let expected = format!("{expected}, got an empty string");
+            return Err(Refusal::invalid(self.path(name), &expected));
+        }
+        Ok(text)
+    }
+
+    /// Takes a member that must be an object, unread.
+    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Raw<'a>>, Box<Refusal>> {
+        self.take(name).map(Raw::object).transpose()
+    }
+
+    /// Takes a member that must be one of these words.
+    pub(crate) fn word(
+        &mut self,
+        name: &str,
+        words: &[&str],
+    ) -> Result<Option<Cow<'a, str>>, Box<Refusal>> {
+        match self.text(name)? {
+            Some(word) if !words.contains(&&*word) => {
+                let expected = format!("one of {}, got `{word}`", words.join(", "));
+                Err(Refusal::invalid(self.path(name), &expected))
+            }
+            word => Ok(word),
+        }
     }
 
     /// Takes over what is left of an object inside this one, so that it is named with the rest of this one.
@@ -345,6 +400,25 @@ mod tests {
         let mut drops = Drops::default();
         fields.drop_rest(&mut drops);
         assert_eq!(drops.names(), ["list[].image.odd"]);
+    }
+
+    #[test]
+    fn what_has_nothing_in_it_or_is_another_word_or_no_object_is_refused() {
+        let body = r#"{"empty":"","word":"x","object":[]}"#;
+        let mut fields = Raw::body(body).fields().unwrap();
+        let refused = [
+            fields.filled("empty", "a name").unwrap_err(),
+            fields.word("word", &["a", "b"]).unwrap_err(),
+            fields.object("object").unwrap_err(),
+        ];
+        assert_eq!(
+            refused.map(|refusal| refusal.message),
+            [
+                "`empty` is invalid: expected a name, got an empty string",
+                "`word` is invalid: expected one of a, b, got `x`",
+                "`object` is invalid: expected an object, got an array",
+            ]
+        );
     }
 
     #[test]

@@ -126,7 +126,7 @@ fn declare<'a>(tools: &mut Tools<'a>, mut tool: Tool<'a>, model: Model, drops: &
         }
         tools.free_text(tool.name, description, mark);
     } else {
-        let schema = tool.parameters.as_ref().map(object_schema);
+        let schema = tool.parameters.map(|raw| Node::raw(one_line(raw.text)));
         let strict = tool.strict == Some(true);
         if strict && !model.has_schemas() {
             drops.note(&format!("{}.strict", tool.path));

@@ -608,6 +608,20 @@ fn every_direction_carries_a_request_that_its_target_accepts() {
         );
     }
 }
+
+#[test]
+fn a_conversation_in_which_nothing_is_said_is_refused_by_its_field() {
+    let body = json!({"model": "m", "messages": [{"role": "user", "content": ""}]});
+    let body = Bytes::from(body.to_string());
+    let asked: Arc<dyn DialectRequest> =
+        Arc::from(read(Format::Chat, &body, Form::Whole, "m").unwrap());
+    for upstream in [Format::Responses, Format::Anthropic, Format::Gemini] {
+        let pair = (Format::Chat, upstream);
+        let refusal = Translation::open(pair, &asked, &body, &target(false)).unwrap_err();
+        assert_eq!((&*refusal.param, refusal.unsupported), ("messages", true));
+    }
+}
+
 #[test]
 fn what_a_whole_response_cites_reaches_callers_of_chat() {
     let body = json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "up",

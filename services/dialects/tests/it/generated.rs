@@ -137,6 +137,11 @@ proptest! {
     }
 
     #[test]
+    fn requests_that_may_be_wrong_are_refused_by_a_field_or_sent_as_the_target_takes_them(choices in prop::collection::vec(any::<u16>(), 0..500)) {
+        tried(&choices, true)?;
+    }
+
+    #[test]
     fn answers_say_the_same_whole_and_streamed_and_keep_all_that_was_said(choices in prop::collection::vec(any::<u16>(), 0..300)) {
         for (caller, upstream) in pairs() {
             let mut source = Source::new(choices.clone(), false);

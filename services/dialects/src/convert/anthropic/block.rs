@@ -188,11 +188,11 @@ impl<'a> Block<'a> {
                 signature: fields.text("signature")?.unwrap_or_default(),
             },
             "redacted_thinking" => Content::Redacted {
-                data: fields.need("data", "a string")?.text()?,
+                data: fields.filled("data", "a string")?,
             },
             "tool_use" => Content::ToolUse {
-                id: fields.need("id", "the call's id")?.text()?,
-                name: fields.need("name", "the tool's name")?.text()?,
+                id: fields.filled("id", "the call's id")?,
+                name: fields.filled("name", "the tool's name")?,
                 input: match fields.take("input") {
                     Some(input) if input.kind() == Kind::Object => input.text,
                     Some(input) => return Err(input.wrong("an object")),
@@ -200,9 +200,7 @@ impl<'a> Block<'a> {
                 },
             },
             "tool_result" => Content::ToolResult {
-                call: fields
-                    .need("tool_use_id", "the id of the call that it answers")?
-                    .text()?,
+                call: fields.filled("tool_use_id", "the id of the call that it answers")?,
                 content: match fields.take("content") {
                     Some(content) => Self::list(&content)?,
                     None => Vec::new(),
@@ -235,10 +233,10 @@ impl<'a> Source<'a> {
         let kind = source.need("type", KINDS)?;
         let said = match &*kind.text()? {
             "base64" => Self::Base64 {
-                mime: source.need("media_type", "a string")?.text()?,
-                data: source.need("data", "base64")?.text()?,
+                mime: source.filled("media_type", "a string")?,
+                data: source.filled("data", "base64")?,
             },
-            "url" => Self::Url(source.need("url", "an address")?.text()?),
+            "url" => Self::Url(source.need("url", "an address")?.address()?),
             "file" => {
                 source.need("file_id", "a file's id")?;
                 Self::File
@@ -246,7 +244,7 @@ impl<'a> Source<'a> {
             "text" => {
                 // it can only be text/plain
                 source.take("media_type");
-                Self::Text(source.need("data", "a string")?.text()?)
+                Self::Text(source.filled("data", "a string")?)
             }
             "content" => Self::Blocks(Block::list(&source.need("content", "an array")?)?),
             _ => return Err(Refusal::invalid(kind.path, KINDS)),

@@ -221,7 +221,7 @@ impl<'a> Turns<'a> {
     /// Puts `system` and `messages` into a body. A conversation of instructions alone is said by the user; before a first turn of
     /// the model's the user says that it begins; what the model is to go on with does not end in white space. Gives the names of tools.
     fn finish(mut self, body: &mut Node<'a>) -> Names {
-        if self.list.is_empty() {
+        if self.list.is_empty() && !self.system.is_empty() {
             let said = std::mem::take(&mut self.system);
             let blocks = &mut self.turn(true).blocks;
             blocks.extend(said.into_iter().map(Block::Other));

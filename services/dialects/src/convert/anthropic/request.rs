@@ -164,6 +164,13 @@ impl<'a> Request<'a> {
         }
         let mut rest = Vec::new();
         let (tool_choice, one_call) = read_choice(&mut fields, &mut rest)?;
+        let tools = each(fields.items("tools")?, Tool::read)?;
+        if let Some(ToolChoice::Tool(name)) = &tool_choice
+            && !tools.iter().any(|tool| tool.name == *name)
+        {
+            let expected = "the name of a tool that is declared";
+            return Err(Refusal::invalid("tool_choice.name", expected));
+        }
         let (effort, schema) = read_output(&mut fields, &mut rest)?;
         Ok(Self {
             max_tokens: fields.number("max_tokens")?,
@@ -176,7 +183,7 @@ impl<'a> Request<'a> {
                 answered(&turns)?;
                 turns
             },
-            tools: each(fields.items("tools")?, Tool::read)?,
+            tools,
             tool_choice,
             one_call,
             thinking: read_thinking(&mut fields, &mut rest)?,
@@ -258,13 +265,13 @@ impl<'a> Tool<'a> {
     fn read(raw: &Raw<'a>) -> Result<Self, Box<Refusal>> {
         let mut fields = raw.fields()?;
         let versioned = fields.text("type")?.filter(|kind| kind != "custom");
-        let name = fields.need("name", "the tool's name")?.text()?;
+        let name = fields.filled("name", "the tool's name")?;
         let cache = CacheMark::take(&mut fields)?;
         let kind = match versioned {
             Some(kind) => ToolKind::Versioned(kind),
             None => ToolKind::Custom {
                 description: fields.text("description")?,
-                schema: fields.need("input_schema", "a JSON schema")?,
+                schema: fields.need("input_schema", "a JSON schema")?.object()?,
                 strict: fields.boolean("strict")?,
             },
         };
@@ -292,7 +299,7 @@ fn read_choice<'a>(
         "auto" => ToolChoice::Auto,
         "any" => ToolChoice::Any,
         "none" => ToolChoice::None,
-        "tool" => ToolChoice::Tool(choice.need("name", "a tool's name")?.text()?),
+        "tool" => ToolChoice::Tool(choice.filled("name", "a tool's name")?),
         _ => return Err(Refusal::invalid(kind.path, "auto, any, tool or none")),
     };
     let one_call = choice
@@ -334,7 +341,7 @@ fn read_output<'a>(
 ) -> Result<Output<'a>, Box<Refusal>> {
     let mut config = fields.fields("output_config")?;
     let effort = match &mut config {
-        Some(config) => config.text("effort")?,
+        Some(config) => config.word("effort", &["low", "medium", "high", "xhigh", "max"])?,
         None => None,
     };
     let format = match &mut config {
@@ -353,7 +360,7 @@ fn read_output<'a>(
     if kind.text()? != "json_schema" {
         return Err(Refusal::invalid(kind.path, "json_schema"));
     }
-    let schema = format.need("schema", "a JSON schema")?;
+    let schema = format.need("schema", "a JSON schema")?.object()?;
     rest.push(format);
     Ok((effort, Some(schema)))
 }

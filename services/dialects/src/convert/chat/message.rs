@@ -7,6 +7,7 @@ use super::thought::read_thoughts;
 use crate::convert::Format;
 use crate::convert::fields::{Fields, Raw, Refusal};
 use crate::convert::seal::Seal;
+use crate::json::Kind;
 
 /// A message. `rest` may hold `name`.
 #[derive(Debug)]
@@ -167,7 +168,7 @@ fn read_message<'a>(raw: &Raw<'a>, before: &[Message<'a>]) -> Result<Message<'a>
         }),
         "assistant" => read_assistant(rest, before.len()),
         "tool" => Ok(Message::Tool {
-            id: rest.need("tool_call_id", "the id of a call")?.text()?,
+            id: rest.filled("tool_call_id", "the id of a call")?,
             content: read_content(&mut rest)?,
             path,
             rest,
@@ -250,7 +251,7 @@ fn read_call<'a>(raw: &Raw<'a>) -> Result<Call<'a>, Box<Refusal>> {
         .fields()?;
     Ok(Call {
         id,
-        name: inner.need("name", "the tool's name")?.text()?,
+        name: inner.filled("name", "the tool's name")?,
         arguments: inner.text("input")?.unwrap_or_default(),
         custom: true,
         path: raw.path.clone(),
@@ -267,7 +268,7 @@ fn read_function_call<'a>(
     let mut inner = raw.fields()?;
     Ok(Call {
         id,
-        name: inner.need("name", "the function's name")?.text()?,
+        name: inner.filled("name", "the function's name")?,
         arguments: inner.text("arguments")?.unwrap_or_default(),
         custom: false,
         path: raw.path.clone(),
@@ -307,9 +308,12 @@ fn read_content<'a>(message: &mut Fields<'a>) -> Result<Vec<Content<'a>>, Box<Re
         .map_err(|_| raw.wrong("a string, or an array of parts"))?;
     let mut content = Vec::with_capacity(parts.len());
     for part in parts {
-        content.push(read_part(&part, message)?);
+        match read_part(&part, message)? {
+            Content::Text { text, rest } if text.is_empty() => message.absorb(rest),
+            part if part.says_something() => content.push(part),
+            _ => {}
+        }
     }
-    content.retain(Content::says_something);
     Ok(content)
 }
 
@@ -340,8 +344,8 @@ fn read_part<'a>(raw: &Raw<'a>, message: &mut Fields<'a>) -> Result<Content<'a>,
         "image_url" => read_image(path, rest),
         "input_audio" => {
             let mut audio = rest.need("input_audio", "an object")?.fields()?;
-            let data = audio.need("data", "base64")?.text()?;
-            let format = audio.need("format", "`wav` or `mp3`")?.text()?;
+            let data = audio.filled("data", "base64")?;
+            let format = audio.filled("format", "`wav` or `mp3`")?;
             rest.absorb(audio);
             Ok(Content::Audio {
                 data,
@@ -358,11 +362,11 @@ fn read_part<'a>(raw: &Raw<'a>, message: &mut Fields<'a>) -> Result<Content<'a>,
 fn read_image<'a>(path: String, mut rest: Fields<'a>) -> Result<Content<'a>, Box<Refusal>> {
     let image = rest.need("image_url", "an object with `url`")?;
     // A bare URL is what many servers bear.
-    let (url, detail) = match image.as_text() {
-        Some(url) => (url, None),
-        None => {
+    let (url, detail) = match image.kind() {
+        Kind::String => (image.address()?, None),
+        _ => {
             let mut image = image.fields()?;
-            let url = image.need("url", "a URL")?.text()?;
+            let url = image.need("url", "a URL")?.address()?;
             let detail = image.take("detail");
             rest.absorb(image);
             (url, detail)
@@ -381,9 +385,9 @@ fn read_file<'a>(path: String, mut rest: Fields<'a>) -> Result<Content<'a>, Box<
         .need("file", "an object with `file_data` or `file_id`")?
         .fields()?;
     let source = match (file.text("file_data")?, file.text("file_id")?) {
-        (Some(data), _) => FileSource::Data(data),
-        (None, Some(id)) => FileSource::Id(id),
-        (None, None) => {
+        (Some(data), _) if !data.is_empty() => FileSource::Data(data),
+        (_, Some(id)) => FileSource::Id(id),
+        (_, None) => {
             return Err(Refusal::invalid(
                 file.path("file_data"),
                 "a file as base64, got nothing",

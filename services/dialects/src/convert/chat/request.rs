@@ -6,9 +6,12 @@ mod tests;
 use std::borrow::Cow;
 
 use super::message::{Message, read_messages};
-use super::tools::{Choice, Tool, read_choice, read_tools};
+use super::tools::{Choice, Tool, declared, read_choice, read_tools};
 use crate::convert::calls::Calls;
 use crate::convert::fields::{Drops, Fields, Raw, Refusal};
+
+/// How much a model may be asked to think; Responses has the same words.
+pub(crate) const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
 /// A request for a chat completion.
 ///
@@ -103,6 +106,7 @@ impl<'a> Request<'a> {
         answered(&messages)?;
         let tools = read_tools(&mut fields)?;
         let choice = read_choice(&mut fields)?;
+        declared(choice.as_ref(), &tools)?;
         let functions = tools.iter().any(Tool::is_older);
         let parallel = fields.boolean("parallel_tool_calls")?;
         let limits = [
@@ -129,7 +133,7 @@ impl<'a> Request<'a> {
             logprobs,
             top_logprobs,
             format: read_format(&mut fields, &mut dropped)?,
-            reasoning_effort: fields.text("reasoning_effort")?,
+            reasoning_effort: fields.word("reasoning_effort", &EFFORTS)?,
             asked,
             rest: fields,
             dropped,
@@ -255,9 +259,9 @@ fn read_format<'a>(
             let named = "an object with `name` and `schema`";
             let mut schema = format.need("json_schema", named)?.fields()?;
             let read = OutputFormat::JsonSchema {
-                name: schema.need("name", "the schema's name")?.text()?,
+                name: schema.filled("name", "the schema's name")?,
                 description: schema.take("description"),
-                schema: schema.take("schema"),
+                schema: schema.object("schema")?,
                 strict: schema.boolean("strict")?,
             };
             schema.drop_rest(drops);

@@ -80,6 +80,31 @@ impl Tool<'_> {
     }
 }
 
+/// Every tool that is chosen is declared.
+pub(super) fn declared(
+    choice: Option<&Choice<'_>>,
+    tools: &[Tool<'_>],
+) -> Result<(), Box<Refusal>> {
+    let chosen = match choice {
+        Some(Choice::Tool(named)) => std::slice::from_ref(named),
+        Some(Choice::Allowed { tools, .. }) => tools,
+        _ => &[],
+    };
+    let declares = |name: &str| {
+        tools.iter().any(|tool| match tool {
+            Tool::Function { name: known, .. } | Tool::Custom { name: known, .. } => known == name,
+            Tool::Other { .. } => false,
+        })
+    };
+    match chosen.iter().all(|named| declares(&named.name)) {
+        true => Ok(()),
+        false => Err(Refusal::invalid(
+            "tool_choice",
+            "names of tools that are declared",
+        )),
+    }
+}
+
 /// Reads `tools` and `functions`.
 pub(super) fn read_tools<'a>(fields: &mut Fields<'a>) -> Result<Vec<Tool<'a>>, Box<Refusal>> {
     let mut tools = Vec::new();
@@ -110,7 +135,7 @@ fn read_tool<'a>(item: &Raw<'a>) -> Result<Tool<'a>, Box<Refusal>> {
         "custom" => {
             let mut inner = outer.need("custom", "an object")?.fields()?;
             Ok(Tool::Custom {
-                name: inner.need("name", "the tool's name")?.text()?,
+                name: inner.filled("name", "the tool's name")?,
                 description: inner.take("description"),
                 format: inner.take("format"),
                 rest: [outer, inner],
@@ -127,9 +152,9 @@ fn read_function<'a>(
     older: bool,
 ) -> Result<Tool<'a>, Box<Refusal>> {
     Ok(Tool::Function {
-        name: inner.need("name", "the function's name")?.text()?,
+        name: inner.filled("name", "the function's name")?,
         description: inner.take("description"),
-        parameters: inner.take("parameters"),
+        parameters: inner.object("parameters")?,
         strict: inner.boolean("strict")?,
         older,
         path,
@@ -195,7 +220,7 @@ fn read_named<'a>(raw: &Raw<'a>, body: &mut Fields<'a>) -> Result<Named<'a>, Box
     } else {
         outer
     };
-    let name = named.need("name", "a tool's name")?.text()?;
+    let name = named.filled("name", "a tool's name")?;
     body.absorb(named);
     Ok(Named { name, custom })
 }

@@ -238,7 +238,7 @@ impl<'a> Contents<'a> {
     pub(crate) fn finish(mut self) -> (Node<'a>, Names) {
         self.flush();
         let mut body = Node::Object(Vec::new());
-        if self.turns.is_empty() {
+        if self.turns.is_empty() && !self.system.is_empty() {
             let turn = (Role::User, std::mem::take(&mut self.system));
             body.put("contents", Node::Array(vec![content(turn)]));
             return (body, self.names);

@@ -42,6 +42,17 @@ impl<'a> Members<'a> {
         self.take(name).map(|raw| raw.text()).transpose()
     }
 
+    /// Takes a member that must be a string with something in it.
+    pub(super) fn filled(
+        &mut self,
+        name: &str,
+        expected: &str,
+    ) -> Result<Cow<'a, str>, Box<Refusal>> {
+        let other = snake(name);
+        let name = if self.0.has(name) { name } else { &other };
+        self.0.filled(name, expected)
+    }
+
     /// Takes a member that must be a whole number, not negative; its JSON may have it as a string.
     pub(super) fn count(&mut self, name: &str) -> Result<Option<u64>, Box<Refusal>> {
         let count = |raw: Raw<'a>| match raw.as_text() {

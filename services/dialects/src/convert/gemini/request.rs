@@ -179,7 +179,7 @@ impl<'a> Request<'a> {
         }
         ids::assign(&mut turns)?;
         let functions = tools::functions(&mut fields, &mut rest)?;
-        let choice = tools::choice(&mut fields, &mut rest)?;
+        let choice = tools::choice(&mut fields, &functions, &mut rest)?;
         let config = Config::read(&mut fields, &mut rest)?;
         // The path names it; here it may stand again.
         let _model = fields.take("model");
@@ -254,13 +254,13 @@ fn content<'a>(
         return Ok(Content::Text(text));
     }
     let content = if let Some(mut blob) = fields.object("inlineData")? {
-        let mime = blob.text("mimeType")?.unwrap_or_default();
+        let mime = blob.filled("mimeType", "the type of the data")?;
         // Nobody else has names for what is seen or heard.
         let named = !["image/", "audio/", "video/"]
             .iter()
             .any(|kind| mime.starts_with(kind));
         let content = Content::Inline {
-            data: blob.text("data")?.unwrap_or_default(),
+            data: blob.0.filled("data", "base64")?,
             name: match named {
                 true => blob.text("displayName")?,
                 false => None,
@@ -272,23 +272,23 @@ fn content<'a>(
     } else if let Some(mut file) = fields.object("fileData")? {
         let content = Content::File {
             mime: file.text("mimeType")?,
-            uri: file.0.need_text("fileUri", "file_uri")?,
+            uri: file.filled("fileUri", "an address")?,
         };
         rest.push(file.0);
         content
     } else if let Some(mut call) = fields.object("functionCall")? {
         let content = Content::Call {
             id: call.text("id")?.unwrap_or_default(),
-            name: call.0.need("name", "a string")?.text()?,
-            args: object(call.take("args"))?,
+            name: call.0.filled("name", "a string")?,
+            args: call.take("args").map(Raw::object).transpose()?,
         };
         rest.push(call.0);
         content
     } else if let Some(mut response) = fields.object("functionResponse")? {
         let content = Content::Response {
             id: response.text("id")?.unwrap_or_default(),
-            name: response.0.need("name", "a string")?.text()?,
-            response: object(response.take("response"))?,
+            name: response.0.filled("name", "a string")?,
+            response: response.take("response").map(Raw::object).transpose()?,
             media: pieces(&mut response, rest)?,
         };
         rest.push(response.0);
@@ -307,22 +307,6 @@ fn content<'a>(
         Content::Nothing
     };
     Ok(content)
-}
-
-impl<'a> Fields<'a> {
-    /// Takes a string that must be there, under either name.
-    fn need_text(&mut self, name: &str, other: &str) -> Result<Cow<'a, str>, Box<Refusal>> {
-        let name = if self.has(other) { other } else { name };
-        self.need(name, "a string")?.text()
-    }
-}
-
-/// A value that must be an object, if it is there.
-fn object<'a>(raw: Option<Raw<'a>>) -> Result<Option<Raw<'a>>, Box<Refusal>> {
-    match raw {
-        Some(raw) if raw.kind() != crate::json::Kind::Object => Err(raw.wrong("an object")),
-        raw => Ok(raw),
-    }
 }
 
 /// A schema that is JSON Schema already.

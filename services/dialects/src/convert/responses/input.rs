@@ -6,6 +6,7 @@ use super::tools::Names;
 use crate::convert::Format;
 use crate::convert::fields::{Fields, Raw, Refusal};
 use crate::convert::seal::Seal;
+use crate::json::Kind;
 
 /// An item of the input.
 #[derive(Debug)]
@@ -208,8 +209,8 @@ impl<'a> Item<'a> {
                 // Who may call it is said with the tools.
                 fields.take("caller");
                 Self::Call {
-                    id: fields.need("call_id", "the id of the call")?.text()?,
-                    name: fields.need("name", "the name of a tool")?.text()?,
+                    id: fields.filled("call_id", "the id of the call")?,
+                    name: fields.filled("name", "the name of a tool")?,
                     namespace: fields.text("namespace")?.filter(|space| !space.is_empty()),
                     arguments: arguments.unwrap_or_default(),
                     custom,
@@ -220,7 +221,7 @@ impl<'a> Item<'a> {
             "function_call_output" | "custom_tool_call_output" => {
                 fields.take("caller");
                 Self::Output {
-                    id: fields.need("call_id", "the id of the call")?.text()?,
+                    id: fields.filled("call_id", "the id of the call")?,
                     content: {
                         let output = fields.need("output", "a string, or a list of parts")?;
                         read_content(&output, &mut fields)?
@@ -356,8 +357,8 @@ impl<'a> Content<'a> {
                 let mut audio = fields
                     .need("input_audio", "an object with `data` and `format`")?
                     .fields()?;
-                let data = audio.need("data", "base64")?.text()?;
-                let format = audio.need("format", "the format of the sound")?.text()?;
+                let data = audio.filled("data", "base64")?;
+                let format = audio.filled("format", "the format of the sound")?;
                 item.absorb(audio);
                 item.absorb(fields);
                 Self::Audio {
@@ -377,11 +378,11 @@ fn read_image<'a>(fields: &mut Fields<'a>) -> Result<Media<'a>, Box<Refusal>> {
     }
     let url = fields.need("image_url", "the image's URL, or `file_id`")?;
     // Some send chat's form.
-    match url.as_text() {
-        Some(url) => Ok(Media::Url(url)),
-        None => {
+    match url.kind() {
+        Kind::String => Ok(Media::Url(url.address()?)),
+        _ => {
             let mut inner = url.fields()?;
-            let url = inner.need("url", "the image's URL")?.text()?;
+            let url = inner.need("url", "the image's URL")?.address()?;
             fields.absorb(inner);
             Ok(Media::Url(url))
         }
@@ -392,15 +393,11 @@ fn read_file<'a>(fields: &mut Fields<'a>) -> Result<Media<'a>, Box<Refusal>> {
     if let Some(id) = fields.text("file_id")? {
         return Ok(Media::Id(id));
     }
-    if let Some(url) = fields.text("file_url")? {
-        return Ok(Media::Url(url));
+    if let Some(url) = fields.take("file_url") {
+        return Ok(Media::Url(url.address()?));
     }
-    let data = fields
-        .need(
-            "file_data",
-            "the file's content, or `file_url`, or `file_id`",
-        )?
-        .text()?;
+    let expected = "the file's content, or `file_url`, or `file_id`";
+    let data = fields.filled("file_data", expected)?;
     Ok(if data.starts_with("data:") {
         Media::Url(data)
     } else {

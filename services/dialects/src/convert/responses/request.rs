@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use super::input::{Item, read_items};
 use super::tools::{Choice, Names, Tool};
 use crate::convert::calls::Calls;
+use crate::convert::chat::EFFORTS;
 use crate::convert::fields::{Drops, Fields, Raw, Refusal};
 
 /// Members that a response repeats from its request; given out again as they came.
@@ -280,9 +281,9 @@ fn read_text<'a>(fields: &mut Fields<'a>) -> Result<Text<'a>, Box<Refusal>> {
         "text" => TextFormat::Text,
         "json_object" => TextFormat::JsonObject,
         "json_schema" => TextFormat::JsonSchema {
-            name: format.need("name", "the schema's name")?.text()?,
+            name: format.filled("name", "the schema's name")?,
             description: format.take("description"),
-            schema: format.need("schema", "a JSON schema")?,
+            schema: format.need("schema", "a JSON schema")?.object()?,
             strict: format.boolean("strict")?,
         },
         _ => return Err(Refusal::invalid(kind.path, expected)),
@@ -297,7 +298,7 @@ fn read_reasoning<'a>(fields: &mut Fields<'a>) -> Result<Option<Reasoning<'a>>, 
     };
     let older = reasoning.text("generate_summary")?;
     Ok(Some(Reasoning {
-        effort: reasoning.text("effort")?,
+        effort: reasoning.word("effort", &EFFORTS)?,
         summary: reasoning.text("summary")?.or(older),
         rest: reasoning,
     }))

@@ -158,7 +158,7 @@ impl<'a> Tool<'a> {
                     tools.push(Self::read(raw.path, fields, None, &kind, names)?);
                 }
                 "namespace" => {
-                    let space = fields.need("name", "the name of the namespace")?.text()?;
+                    let space = fields.filled("name", "the name of the namespace")?;
                     spaces.push((space, fields));
                 }
                 other => hosted.push(format!("{}.{other}", raw.path)),
@@ -189,7 +189,7 @@ impl<'a> Tool<'a> {
         names: &mut Names,
     ) -> Result<Self, Box<Refusal>> {
         let custom = kind == "custom";
-        let name = fields.need("name", "the name of the tool")?.text()?;
+        let name = fields.filled("name", "the name of the tool")?;
         let flat = names.add(space, &name, custom);
         let description = fields.take("description");
         Ok(Self {
@@ -197,7 +197,7 @@ impl<'a> Tool<'a> {
             description,
             parameters: match custom {
                 true => None,
-                false => fields.take("parameters"),
+                false => fields.object("parameters")?,
             },
             strict: match custom {
                 true => None,
@@ -275,10 +275,14 @@ fn hosted(path: &str) -> Box<Refusal> {
 
 /// The name of a tool that is chosen, as an upstream knows it.
 fn chosen<'a>(fields: &mut Fields<'a>, names: &Names) -> Result<Cow<'a, str>, Box<Refusal>> {
-    let name = fields.need("name", "the name of a tool")?.text()?;
+    let name = fields.filled("name", "the name of a tool")?;
     let namespace = fields.text("namespace")?;
-    Ok(match names.of(namespace.as_deref(), &name) {
-        Some(named) if named.flat != name => Cow::Owned(named.flat.clone()),
-        _ => name,
-    })
+    match names.of(namespace.as_deref(), &name) {
+        Some(named) if named.flat != name => Ok(Cow::Owned(named.flat.clone())),
+        Some(_) => Ok(name),
+        None => Err(Refusal::invalid(
+            fields.path("name"),
+            "the name of a tool that is declared",
+        )),
+    }
 }

@@ -131,6 +131,11 @@ struct Saying<'s> {
 impl Saying<'_> {
     fn say(&mut self) {
         let rounds = 1 + self.source.pick(3);
+        let openai = matches!(self.caller, Format::Chat | Format::Responses);
+        if openai && self.source.once_in(10) {
+            // Anyone may begin.
+            self.model();
+        }
         for round in 0..rounds {
             let shown = (0..1 + self.source.pick(3)).map(|_| self.shown());
             let shown = shown.collect();
@@ -163,6 +168,7 @@ impl Saying<'_> {
                 Shown::Audio(data(source))
             }
             9 => Shown::Document(data(source), format!("{}.pdf", source.mark())),
+            _ if source.once_in(12) => Shown::Text(String::new()),
             _ => Shown::Text(source.text()),
         }
     }

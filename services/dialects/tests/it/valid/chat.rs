@@ -148,7 +148,13 @@ fn content_part(place: &str, part: &Json) -> Check {
     let kind = part.get("type").str();
     match kind {
         "text" => need(part.get("text").is_text(), || format!("{place}: no text")),
-        "image_url" => filled(place, part.get("image_url").get("url")),
+        "image_url" => {
+            let url = part.get("image_url").get("url").str();
+            let known = ["http:", "https:", "data:"];
+            need(known.iter().any(|scheme| url.starts_with(scheme)), || {
+                format!("{place}: an image at {url:?}")
+            })
+        }
         "input_audio" => filled(place, part.get("input_audio").get("data")),
         "file" => {
             let file = part.get("file");

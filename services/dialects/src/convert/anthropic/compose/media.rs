@@ -18,6 +18,10 @@ pub(crate) fn at_url<'a>(
     path: &str,
 ) -> Result<Node<'a>, Box<Refusal>> {
     let Some(inside) = url.strip_prefix("data:") else {
+        if !url.starts_with("http") {
+            let why = "it reads from addresses of the web alone; send the content";
+            return Err(Refusal::unsupported(path, why));
+        }
         let source = Node::object([("type", Node::text("url")), ("url", Node::Text(url))]);
         return Ok(block(image, source));
     };

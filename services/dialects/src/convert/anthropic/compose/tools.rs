@@ -43,6 +43,21 @@ pub(crate) fn object_schema<'a>(raw: &Raw<'a>) -> Node<'a> {
     Node::raw(format!(r#"{{"type":"object"{comma}{inside}"#))
 }
 
+/// The same of a schema that was written anew.
+fn rooted(schema: Node<'_>) -> Node<'_> {
+    match schema {
+        Node::Raw(text) => match object_schema(&Raw::body(&text)) {
+            Node::Raw(Cow::Owned(rooted)) => Node::raw(rooted),
+            _ => Node::Raw(text),
+        },
+        Node::Object(mut members) if members.iter().all(|(key, _)| key != "type") => {
+            members.insert(0, ("type".into(), Node::text("object")));
+            Node::Object(members)
+        }
+        schema => schema,
+    }
+}
+
 impl<'a> Tools<'a> {
     /// A tool that takes JSON of a schema.
     pub(crate) fn function(
@@ -55,7 +70,8 @@ impl<'a> Tools<'a> {
     ) {
         let mut tool = Node::object([]);
         tool.put_some("description", description);
-        tool.put("input_schema", schema.unwrap_or_else(|| Node::raw(NOTHING)));
+        let schema = schema.unwrap_or_else(|| Node::raw(NOTHING));
+        tool.put("input_schema", rooted(schema));
         if strict {
             tool.put("strict", Node::Bool(true));
         }

@@ -138,7 +138,9 @@ fn output<'a>(fields: &mut Members<'a>) -> Result<Output<'a>, Box<Refusal>> {
     let mime = fields.take("responseMimeType");
     let plain_schema = fields
         .take("responseJsonSchema")
-        .or_else(|| fields.take("_responseJsonSchema"));
+        .or_else(|| fields.take("_responseJsonSchema"))
+        .map(Raw::object)
+        .transpose()?;
     let schema = match (plain_schema, fields.take("responseSchema")) {
         (Some(raw), _) => Some(plain(&raw)),
         (None, Some(raw)) => Some(schema::from_openapi(&raw)?),
@@ -161,6 +163,19 @@ fn output<'a>(fields: &mut Members<'a>) -> Result<Output<'a>, Box<Refusal>> {
     }
 }
 
+/// A level in lower case.
+fn level(raw: &Raw<'_>) -> Result<Option<String>, Box<Refusal>> {
+    let level = raw.text()?.to_ascii_lowercase();
+    match &*level {
+        "thinking_level_unspecified" => Ok(None),
+        "minimal" | "low" | "medium" | "high" | "xhigh" => Ok(Some(level)),
+        _ => Err(Refusal::invalid(
+            &*raw.path,
+            "`MINIMAL`, `LOW`, `MEDIUM`, `HIGH` or `XHIGH`",
+        )),
+    }
+}
+
 fn thinking<'a>(
     fields: &mut Members<'a>,
     rest: &mut Vec<Fields<'a>>,
@@ -174,10 +189,10 @@ fn thinking<'a>(
         Some(raw) => Some(raw.number()?),
         None => None,
     };
-    let level = thinking
-        .text("thinkingLevel")?
-        .map(|level| level.to_ascii_lowercase())
-        .filter(|level| level != "thinking_level_unspecified");
+    let level = match thinking.take("thinkingLevel") {
+        Some(raw) => level(&raw)?,
+        None => None,
+    };
     let read = Thinking {
         include: thinking.boolean("includeThoughts")?.unwrap_or(false),
         budget,

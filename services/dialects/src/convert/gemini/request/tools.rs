@@ -67,13 +67,16 @@ pub(super) fn functions<'a>(
 
 fn function<'a>(raw: &Raw<'a>, rest: &mut Vec<Fields<'a>>) -> Result<Function<'a>, Box<Refusal>> {
     let mut fields = Members(raw.fields()?);
-    let name = fields.0.need("name", "a string")?.text()?;
+    let name = fields.0.filled("name", "a string")?;
     let description = fields.text("description")?;
     let json = fields.take("parametersJsonSchema");
+    let json = json.map(Raw::object).transpose()?;
     let parameters = match json {
         Some(raw) => Some(plain(&raw)),
         None => fields
             .take("parameters")
+            .map(Raw::object)
+            .transpose()?
             .map(|raw| schema::from_openapi(&raw))
             .transpose()?,
     };
@@ -88,6 +91,7 @@ fn function<'a>(raw: &Raw<'a>, rest: &mut Vec<Fields<'a>>) -> Result<Function<'a
 /// Takes the choice of a request.
 pub(super) fn choice<'a>(
     body: &mut Members<'a>,
+    functions: &[Function<'a>],
     rest: &mut Vec<Fields<'a>>,
 ) -> Result<Choice<'a>, Box<Refusal>> {
     let mut choice = Choice {
@@ -114,7 +118,16 @@ pub(super) fn choice<'a>(
                 }
             };
         }
+        let path = calling.0.path("allowedFunctionNames");
         choice.allowed = calling.texts("allowedFunctionNames")?;
+        for name in &choice.allowed {
+            if !functions.iter().any(|function| function.name == *name) {
+                return Err(Refusal::invalid(
+                    path,
+                    "names of functions that are declared",
+                ));
+            }
+        }
         rest.push(calling.0);
     }
     rest.push(config.0);
