@@ -20,4 +20,5 @@ mod rig;
 mod seals;
 mod secrecy;
 mod timeouts;
+mod translated;
 mod typed;

@@ -234,6 +234,15 @@ impl ResponsesReader {
     }
 
     fn content(&mut self, kind: &str, event: &Event<'_>, put: &mut Put<'_>) {
+        let told = ["output_text.", "refusal.", "reasoning_"];
+        let tells = told.iter().any(|told| kind.starts_with(told));
+        if tells && self.state(event.output_index).is_none() {
+            // Some servers announce no item: it is what is told of it.
+            self.items.push(State {
+                index: event.output_index.unwrap_or(0),
+                ..State::default()
+            });
+        }
         let Some(state) = self.state(event.output_index) else {
             return;
         };

@@ -1,0 +1,233 @@
+//! Callers of each dialect before upstreams of each other (DIAL-1): answers, failures before and after content, errors in the
+//! caller's own form, and who answers when another dialect's upstream fails (FWD-3, FWD-4, DIAL-4).
+
+use fake_upstream::Script;
+use serde_json::Value;
+use switchboard_proto::billing::v1::Ending;
+
+use crate::{
+    dialects::{SAID, Spoken, Vendor, streaming},
+    rig::{Rig, SECRET, config},
+};
+
+fn translated() -> Vec<Spoken> {
+    let names = ["chat", "responses", "messages", "gemini"];
+    let spoken = streaming().filter(|spoken| names.contains(&spoken.name));
+    spoken.collect()
+}
+
+/// Every caller with every upstream of another dialect.
+fn pairs() -> Vec<(Spoken, Spoken)> {
+    let all = translated();
+    let others = |caller: &Spoken| {
+        let others = all.iter().filter(|other| other.name != caller.name);
+        let pair = |other: &Spoken| (caller.clone(), other.clone());
+        others.map(pair).collect::<Vec<_>>()
+    };
+    all.iter().flat_map(others).collect()
+}
+
+const fn provider(vendor: Vendor) -> &'static str {
+    match vendor {
+        Vendor::OpenAi => "openai_compatible",
+        Vendor::Anthropic => "anthropic",
+        Vendor::Google => "gemini",
+    }
+}
+
+/// A forwarder whose accounts, `one` and `two`, speak these.
+async fn rig([one, two]: [&Spoken; 2]) -> Rig {
+    let mut config = config();
+    config.retries_in_hand = 10_000;
+    Rig::with(config, |state| {
+        for (candidate, spoken) in state.candidates.iter_mut().zip([one, two]) {
+            candidate.dialect = spoken.dialect as i32;
+            provider(spoken.vendor).clone_into(&mut candidate.provider);
+        }
+    })
+    .await
+}
+
+/// An error in the form of the caller's vendor.
+fn is_error_of(vendor: Vendor, body: &Value, what: &str) {
+    let error = &body["error"];
+    assert!(error["message"].is_string(), "{what}: {body}");
+    match vendor {
+        Vendor::OpenAi => assert!(
+            error["type"].is_string() && error.get("code").is_some(),
+            "{what}: {body}"
+        ),
+        Vendor::Anthropic => assert!(
+            body["type"] == "error" && error["type"].is_string(),
+            "{what}: {body}"
+        ),
+        Vendor::Google => assert!(
+            error["code"].is_u64() && error["status"].is_string(),
+            "{what}: {body}"
+        ),
+    }
+}
+
+#[tokio::test]
+async fn every_caller_is_answered_by_every_upstream_in_its_own_form() {
+    for (caller, upstream) in pairs() {
+        let rig = rig([&upstream, &upstream]).await;
+        for stream in [false, true] {
+            let what = format!("{} of {}, stream {stream}", caller.name, upstream.name);
+            rig.upstream.push(upstream.good(stream));
+            let answer = caller.ask(&rig, stream).await;
+            assert_eq!(
+                (answer.failure.clone(), answer.status),
+                (None, 200),
+                "{what}"
+            );
+            let text = answer.text();
+            assert!(text.contains(SAID), "{what}: {text}");
+            assert!(!stream || text.contains(caller.end), "{what}: {text}");
+            assert!(
+                text.contains("\"text\"") && !text.contains("upstream-gpt"),
+                "{what}: {text}"
+            );
+            let settlement = rig.settlement(&answer.id).await;
+            assert_eq!(settlement.ending(), Ending::Complete, "{what}");
+            assert_eq!(settlement.dialect(), caller.dialect, "{what}");
+            if !stream || upstream.name != "chat" {
+                let usage = settlement.usage.unwrap();
+                assert_eq!(
+                    (usage.input_tokens, usage.output_tokens),
+                    (Some(9), Some(4)),
+                    "{what}"
+                );
+            }
+        }
+        rig.end().await;
+    }
+}
+
+#[tokio::test]
+async fn the_next_account_answers_whatever_dialect_it_and_the_first_one_speak() {
+    for (caller, upstream) in pairs() {
+        for accounts in [[&caller, &upstream], [&upstream, &caller]] {
+            let rig = rig(accounts).await;
+            let [one, two] = accounts;
+            let names = format!("{}: {}, then {}", caller.name, one.name, two.name);
+            let [begun, ..] = one.stream.clone().unwrap();
+            let failures = [
+                (
+                    "503",
+                    false,
+                    Script::json(503, &one.vendor.error(503, "busy")),
+                ),
+                (
+                    "error in a 200",
+                    false,
+                    Script::json(200, &one.vendor.error(500, "busy")),
+                ),
+                ("429", true, Script::rate_limited(Some(60))),
+                (
+                    "error first",
+                    true,
+                    Script::event_bytes(one.vendor.event(500, "busy")),
+                ),
+                (
+                    "error after its beginning",
+                    true,
+                    Script::event_bytes(begun.clone() + &one.vendor.event(503, "busy")),
+                ),
+                ("cut after its beginning", true, Script::event_bytes(begun)),
+            ];
+            for (failure, stream, script) in failures {
+                let what = format!("{names}, {failure}");
+                rig.upstream.push_on_key(SECRET, script);
+                rig.upstream.push(two.good(stream));
+                let answer = caller.ask(&rig, stream).await;
+                assert_eq!(
+                    (answer.failure.clone(), answer.status),
+                    (None, 200),
+                    "{what}"
+                );
+                let text = answer.text();
+                assert!(
+                    text.contains(SAID) && !text.contains("busy"),
+                    "{what}: {text}"
+                );
+                assert!(!stream || text.contains(caller.end), "{what}: {text}");
+                let settlement = rig.settlement(&answer.id).await;
+                let tried: Vec<_> = settlement.attempts.iter().map(|it| &*it.account).collect();
+                assert_eq!(tried, ["one", "two"], "{what}");
+            }
+            rig.end().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_breaks_after_content_ends_in_an_error_and_never_looks_whole() {
+    for (caller, upstream) in pairs() {
+        let rig = rig([&upstream, &upstream]).await;
+        let [begun, said, end] = upstream.stream.clone().unwrap();
+        let so_far = begun + &said;
+        for (failure, script) in [
+            ("ends", Script::event_bytes(so_far.clone())),
+            (
+                "resets",
+                Script::event_bytes(so_far.clone() + &end).reset_at_byte(so_far.len()),
+            ),
+            (
+                "says so",
+                Script::event_bytes(
+                    so_far.clone() + &upstream.vendor.event(500, "about sk-secret"),
+                ),
+            ),
+        ] {
+            let what = format!("{} of {}, {failure}", caller.name, upstream.name);
+            rig.upstream.push(script);
+            let answer = caller.ask(&rig, true).await;
+            let text = answer.text();
+            assert!(text.contains(SAID), "{what}: {text}");
+            // The edge says how it ended, in the caller's form.
+            assert!(answer.failure.is_some() && !answer.ended, "{what}: {text}");
+            assert!(
+                !text.contains(caller.end) && !text.contains("sk-secret"),
+                "{what}: {text}"
+            );
+            let settlement = rig.settlement(&answer.id).await;
+            assert_eq!(settlement.attempts.len(), 1, "{what}");
+            assert_ne!(settlement.ending(), Ending::Complete, "{what}");
+        }
+        rig.end().await;
+    }
+}
+
+#[tokio::test]
+async fn the_upstreams_refusal_of_the_request_is_told_in_the_callers_form() {
+    for (caller, upstream) in pairs() {
+        let rig = rig([&upstream, &upstream]).await;
+        for stream in [false, true] {
+            for message in [
+                "your seventh message is odd",
+                "prompt is too long: 9000 tokens > 8192 maximum",
+            ] {
+                let what = format!(
+                    "{} of {}, stream {stream}: {message}",
+                    caller.name, upstream.name
+                );
+                let error = upstream.vendor.error(400, message);
+                rig.upstream.push(Script::json(400, &error));
+                let answer = caller.ask(&rig, stream).await;
+                assert_eq!(
+                    (answer.failure.clone(), answer.status),
+                    (None, 400),
+                    "{what}"
+                );
+                let body = answer.json();
+                is_error_of(caller.vendor, &body, &what);
+                assert_eq!(body["error"]["message"], message, "{what}");
+                if caller.vendor == Vendor::OpenAi && message.starts_with("prompt") {
+                    assert_eq!(body["error"]["code"], "context_length_exceeded", "{what}");
+                }
+            }
+        }
+        rig.end().await;
+    }
+}
