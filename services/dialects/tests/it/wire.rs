@@ -107,7 +107,18 @@ pub(crate) enum Outcome {
 
 /// Translates a request, and reads what goes out.
 pub(crate) fn request(pair: (Format, Format), body: &str) -> Outcome {
-    match open(pair, false, body) {
+    request_to(model(pair.1), pair, body)
+}
+
+/// Translates a request for a model of that name.
+pub(crate) fn request_to(model: &str, pair: (Format, Format), body: &str) -> Outcome {
+    let asked = ask(pair.0, false, body.as_bytes());
+    let asked = asked.unwrap_or_else(|error| panic!("{}: {error}\n{body}", name(pair.0)));
+    let target = Target {
+        model,
+        ..target(pair.1, false)
+    };
+    match Translation::open(pair, &asked, body.as_bytes(), &target) {
         Ok(translation) => {
             let text = sent(pair.1, &translation);
             Outcome::Sent {

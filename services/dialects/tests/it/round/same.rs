@@ -40,6 +40,8 @@ fn compare(
             }
         }
         _ if is_absent(left) && is_absent(right) => {}
+        (Json::Object(_), Json::Null) => compare(path, left, &Json::object([]), ignored, found),
+        (Json::Null, Json::Object(_)) => compare(path, &Json::object([]), right, ignored, found),
         _ => {
             let same = match (left, right) {
                 (Json::Number(_), Json::Number(_)) => left.number() == right.number(),
