@@ -187,8 +187,9 @@ impl<'a> Contents<'a> {
         });
     }
 
-    /// What a function gave, in the turn after its call's, whatever was said since: text, and media, which stand behind all answers. An object is the answer itself, all else is
-    /// its `result`; of a function that failed the `error`.
+    /// What a function gave, in the turn after its call's, whatever was said since: text, and media, which stand in it where the model
+    /// takes them there, else behind all answers. An object is the answer itself, all else is its `result`; of a function that failed the
+    /// `error`.
     ///
     /// # Errors
     /// No call has this id; `path` names it.
@@ -216,11 +217,17 @@ impl<'a> Contents<'a> {
         } else {
             Node::object([("result", Node::text(text.to_owned()))])
         };
-        let answer = Node::object([
+        let mut answer = Node::object([
             ("id", Node::text(id.to_owned())),
             ("name", Node::text(name)),
             ("response", response),
         ]);
+        let inside =
+            |part: &Node<'_>| self.model.takes_media_of_tools() && media::is_of_tools(part);
+        let (inside, behind): (Vec<_>, Vec<_>) = media.into_iter().partition(inside);
+        if !inside.is_empty() {
+            answer.put("parts", Node::Array(inside));
+        }
         if turn + 1 == self.turns.len() {
             self.turn(Role::User);
         }
@@ -228,7 +235,7 @@ impl<'a> Contents<'a> {
         if let Some(after) = self.turns.get_mut(turn + 1) {
             let answer = Node::object([("functionResponse", answer)]);
             after.answers.push((at, answer));
-            after.parts.extend(media);
+            after.parts.extend(behind);
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ gemini | * | logprobs | candidates[].logprobsResult | tokens have no numbers els
 chat responses | anthropic gemini | refusal | * | it declines by its reason, in a text
 chat | * | tools-stop | choices[].finish_reason | there are calls, so that they are the reason
 chat | anthropic | tools-stop | choices[].message.tool_calls | it refuses such an id
-chat | anthropic | reasoning tools | choices[].message.reasoning_details | an empty signature says that there is none
+chat | anthropic | reasoning tools | choices[].message.reasoning_details | every thought has a signature there, also one that nobody sealed
 * | * | unknown-reason | * | only the native word says it, beside the nearest reason
 anthropic | * | stop-model-context-window-exceeded stop-pause-turn stop-stop-sequence | stop | nobody else tells these apart
 gemini | * | stop-language stop-other stop-prohibited-content stop-recitation | candidates[].finishReason | nobody else tells these apart
@@ -106,8 +106,8 @@ gemini | * | thinking | generationConfig.thinkingConfig | a budget is an effort 
 anthropic | gemini | schema | output_config.effort | high is the highest there
 gemini | * | schema | generationConfig.thinkingConfig | thoughts that are asked for are shown
 responses | * | tool-forced | reasoning.summary | thoughts that are asked for are shown
-anthropic | * | tools | messages[] | that a tool failed is said in words by OpenAI, and images that it gave stand behind its result in chat and Gemini
+anthropic | chat responses | tools | messages[] | that a tool failed is said in words, and images that it gave stand behind its result in chat
 gemini | chat responses | tools | contents[].parts[].functionResponse.response | that a tool failed is said in words
-responses | chat gemini | tools | input[] | images that a tool gave stand behind its result
+responses | chat | tools | input[] | images that a tool gave stand behind its result
 responses | * | hosted | tools | named as a tool of its kind
 ";

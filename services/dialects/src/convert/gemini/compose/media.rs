@@ -52,6 +52,19 @@ pub(crate) fn sound<'a>(format: &str, data: Cow<'a, str>) -> Node<'a> {
     inline(format!("audio/{format}"), data)
 }
 
+/// Whether it may stand within what a function gave: images and PDF, as data.
+pub(super) fn is_of_tools(part: &Node<'_>) -> bool {
+    let Node::Object(members) = part else {
+        return false;
+    };
+    let [(name, Node::Object(blob))] = &members[..] else {
+        return false;
+    };
+    let mime = blob.iter().find(|(key, _)| key == "mimeType");
+    name == "inlineData"
+        && matches!(mime, Some((_, Node::Text(mime))) if mime.starts_with("image/") || mime == "application/pdf")
+}
+
 /// The type that a name's ending tells.
 fn mime_of(name: &str) -> Option<&'static str> {
     let (_, ending) = name.rsplit_once('.')?;

@@ -61,6 +61,11 @@ impl Model {
         self.generation == Generation::Levels
     }
 
+    /// Whether what a function gave may hold media (Gemini 3 on; before, it is refused) [ai.google.dev, "Function calling"].
+    pub(super) fn takes_media_of_tools(self) -> bool {
+        self.generation == Generation::Levels
+    }
+
     /// `thinkingConfig`; `None` where the model has none, so that a wish to think is left out.
     ///
     /// Levels: none and minimal are `MINIMAL` (`LOW` with Pro, which cannot think less), a budget is low up to 1024 tokens,

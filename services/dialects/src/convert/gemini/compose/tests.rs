@@ -32,6 +32,35 @@ fn turns_alternate_and_answers_stand_first_in_the_order_of_their_calls() {
 }
 
 #[test]
+fn media_that_a_function_gave_stand_in_its_answer_since_gemini_3_and_behind_all_answers_before() {
+    let said = |model: &str| {
+        let mut contents = Contents::new(Model::named(model));
+        call(&mut contents, "1", "f", seal("S"));
+        let image = media::inline("image/png", "AA==");
+        let far = media::at_url("https://a.example/b.png".into(), "p").unwrap();
+        let path = "p".to_owned();
+        let answer = contents.answer(("1", path), "one", false, vec![image, far]);
+        answer.unwrap();
+        let said = contents.finish().0.render();
+        let (_, after) = said.split_once(r#""functionResponse":"#).unwrap();
+        after.to_owned()
+    };
+    let (image, far) = (
+        r#"{"inlineData":{"mimeType":"image/png","data":"AA=="}}"#,
+        r#"{"fileData":{"mimeType":"image/png","fileUri":"https://a.example/b.png"}}"#,
+    );
+    let given = r#"{"id":"1","name":"f","response":{"result":"one"}"#;
+    assert_eq!(
+        said("gemini-3-pro"),
+        format!(r#"{given},"parts":[{image}]}}}},{far}]}}]}}"#)
+    );
+    assert_eq!(
+        said("gemini-2.5-pro"),
+        format!(r#"{given}}}}},{image},{far}]}}]}}"#)
+    );
+}
+
+#[test]
 fn an_answer_to_no_call_is_refused() {
     let mut contents = Contents::new(Model::named("gemini-3-pro"));
     let answer = contents.answer(
