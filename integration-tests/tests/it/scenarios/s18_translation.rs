@@ -15,6 +15,7 @@ scenarios! { [in_process, split] {
     a_response_that_nobody_keeps_is_not_guessed_at,
     typed_calls_take_the_same_way,
     a_schema_reaches_whoever_stands_in,
+    a_name_is_a_name_in_every_dialect,
     what_one_account_sealed_is_left_out_for_another_and_the_turn_answered,
 } }
 
@@ -510,6 +511,40 @@ async fn what_one_account_sealed_is_left_out_for_another_and_the_turn_answered(b
         assert_eq!(second.json()["input"][2]["content"], "and?");
         let row = stack.row(&answer.request_id()).await;
         assert_eq!(row.charge_nanos, 5 * 3_000 + 15_000);
+    }
+    stack.finish().await;
+}
+
+/// Nothing is read into a name: who serves it says the table alone (CASES D9).
+async fn a_name_is_a_name_in_every_dialect(builder: Builder) {
+    let names = ["qwen/qwen3:free", "org/team/model.v1", "openai/claude"];
+    let mut setup = setup();
+    for name in names {
+        let target = "price: {input: 3.00, output: 15.00}, targets: [{account: claude, model: \"claude/up:beta\"}]";
+        setup = setup.model(name, target);
+    }
+    let stack = builder.setup(setup).start().await;
+    let caller = stack.caller("k");
+    let usage = json!({"input_tokens": 5, "output_tokens": 1});
+    stack.upstream.default(Script::json(200, &message(&usage)));
+    for name in names {
+        let responses = json!({"model": name, "input": "hi"});
+        let contents = json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]});
+        let generate = format!("/v1beta/models/{name}:generateContent");
+        let answers = [
+            caller.ask(&chat(name)).await,
+            messages(&caller, name, false).await,
+            caller.send("/v1/responses", responses.to_string()).await,
+            caller.send(&generate, contents.to_string()).await,
+        ];
+        for answer in answers {
+            let said = answer.expect(200).json();
+            let told = said.get("model").or(said.get("modelVersion"));
+            assert_eq!(told, Some(&json!(name)), "{said}");
+            let log = stack.upstream.log();
+            let asked = log.requests.last().unwrap().json();
+            assert_eq!(asked["model"], "claude/up:beta", "{name}");
+        }
     }
     stack.finish().await;
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::Format;
 use super::seal::{ENCODED_MARK, MARK, SKIP};
-use crate::json::{Cursor, JsonError, Kind, Span, Value};
+use crate::json::{Cursor, Edit, JsonError, Kind, Span, Value, splice};
 
 /// The body without what strangers sealed; the body itself where there is none. All other bytes stay as they are.
 pub(crate) fn strangers(format: Format, body: &Bytes) -> Bytes {
@@ -87,11 +87,10 @@ fn without_marks(body: &Bytes) -> Option<Bytes> {
             let seal = signature(text, *call);
             let marked = seal.filter(|seal| is_stranger(Some(seal.span.of(text).into())));
             let extra = marked.and_then(|_| whole_member(text, *call, "extra_content"));
-            cut.extend(extra.map(|span| (span, "")));
+            cut.extend(extra.map(|span| Edit::replace(span, "")));
         }
     })
     .ok()?;
-    cut.sort_by_key(|(span, _)| span.start);
     edited(text, cut)
 }
 
@@ -106,10 +105,9 @@ fn without_signatures(body: &Bytes) -> Option<Bytes> {
     lists(text, &CALLS, &mut |calls| {
         let seals = calls.iter().filter_map(|call| signature(text, *call));
         let own = seals.filter(|seal| seal.span.of(text) != SKIP);
-        edits.extend(own.map(|seal| (seal.span, SKIP)));
+        edits.extend(own.map(|seal| Edit::replace(seal.span, SKIP)));
     })
     .ok()?;
-    edits.sort_by_key(|(span, _)| span.start);
     edited(text, edits)
 }
 
@@ -174,12 +172,7 @@ fn without_thoughts(body: &Bytes) -> Option<Bytes> {
     }
     let thinking = crate::json::member(text, "thinking");
     if let Some(thinking) = thinking.filter(|it| called && is_of(text, *it, &["enabled"])) {
-        let end = thinking.span.end;
-        cut.push((
-            Span::new(thinking.span.start, end),
-            r#"{"type":"disabled"}"#,
-        ));
-        cut.sort_by_key(|(span, _)| span.start);
+        cut.push(Edit::replace(thinking.span, r#"{"type":"disabled"}"#));
     }
     edited(text, cut)
 }
@@ -199,7 +192,7 @@ fn replaced(body: &Bytes) -> Option<Bytes> {
                 {
                     let start = item.span.start;
                     let span = Span::new(start + value.span.start, start + value.span.end);
-                    edits.push((span, SKIP_JSON));
+                    edits.push(Edit::replace(span, SKIP_JSON));
                 }
             }
         }
@@ -213,20 +206,9 @@ const SIGNATURES: [&str; 2] = ["thoughtSignature", "thought_signature"];
 /// [`SKIP`] as JSON.
 const SKIP_JSON: &str = r#""skip_thought_signature_validator""#;
 
-/// The text with these places put differently, in order; `None` without any.
-fn edited(text: &str, edits: Vec<(Span, &'static str)>) -> Option<Bytes> {
-    if edits.is_empty() {
-        return None;
-    }
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    for (span, instead) in edits {
-        out.extend_from_slice(text.get(at..span.start).unwrap_or("").as_bytes());
-        out.extend_from_slice(instead.as_bytes());
-        at = span.end;
-    }
-    out.extend_from_slice(text.get(at..).unwrap_or("").as_bytes());
-    Some(out.into())
+/// The text with these places put differently; `None` without any.
+fn edited(text: &str, edits: Vec<Edit<'static>>) -> Option<Bytes> {
+    (!edits.is_empty()).then(|| splice(text.as_bytes(), edits))
 }
 
 /// Gives every list that is a member of these names one in another, below lists of objects.
@@ -274,7 +256,7 @@ fn below(
 }
 
 /// An item goes with the comma behind it, the last ones with the comma before them.
-fn cut_items(text: &str, items: &[Value], sealed: Judge, cut: &mut Vec<(Span, &'static str)>) {
+fn cut_items(text: &str, items: &[Value], sealed: Judge, cut: &mut Vec<Edit<'static>>) {
     let mut kept_end = None;
     let mut run: Option<usize> = None;
     for item in items {
@@ -283,12 +265,13 @@ fn cut_items(text: &str, items: &[Value], sealed: Judge, cut: &mut Vec<(Span, &'
             continue;
         }
         if let Some(start) = run.take() {
-            cut.push((Span::new(start, item.span.start), ""));
+            cut.push(Edit::replace(Span::new(start, item.span.start), ""));
         }
         kept_end = Some(item.span.end);
     }
     if let (Some(start), Some(last)) = (run, items.last()) {
-        cut.push((Span::new(kept_end.unwrap_or(start), last.span.end), ""));
+        let span = Span::new(kept_end.unwrap_or(start), last.span.end);
+        cut.push(Edit::replace(span, ""));
     }
 }
 

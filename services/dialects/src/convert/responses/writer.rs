@@ -3,11 +3,17 @@
 //! Every item is opened, grows and is closed; a message is closed before a call begins, while calls may grow side by side, told
 //! apart by their `output_index`. The last event repeats every item. Nothing of it is kept anywhere: `store` is false.
 
+mod calls;
+mod item;
+mod saying;
+
 use std::fmt::Write as _;
 
 use bytes::BytesMut;
 
-use super::Names;
+use self::item::{Call, Piece, counts};
+pub(crate) use self::saying::Saying;
+
 use crate::carry::Progress;
 use crate::convert::Format;
 use crate::convert::node::{one_line, quote_into};
@@ -16,57 +22,6 @@ use crate::convert::seal::Seal;
 use crate::dialect::Form;
 use crate::sse::write_event;
 use crate::usage::Usage;
-
-/// What an answer takes over from its request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Saying {
-    /// Members of the response, each with a comma before it.
-    echo: String,
-    names: Names,
-}
-
-/// Members that a response has whatever was asked, and what they say by default.
-const DEFAULTS: [(&str, &str); 16] = [
-    ("instructions", "null"),
-    ("max_output_tokens", "null"),
-    ("max_tool_calls", "null"),
-    ("metadata", "{}"),
-    ("parallel_tool_calls", "true"),
-    ("prompt_cache_key", "null"),
-    ("reasoning", r#"{"effort":null,"summary":null}"#),
-    ("safety_identifier", "null"),
-    ("temperature", "null"),
-    ("text", r#"{"format":{"type":"text"}}"#),
-    ("tool_choice", r#""auto""#),
-    ("tools", "[]"),
-    ("top_logprobs", "0"),
-    ("top_p", "null"),
-    ("truncation", r#""disabled""#),
-    ("user", "null"),
-];
-
-impl Saying {
-    /// Of a request with these members to be repeated and these names of tools.
-    pub(super) fn new(echo: &[(&'static str, &str)], names: Names) -> Self {
-        let mut out = String::new();
-        for (name, json) in echo {
-            // writing to a string cannot fail
-            let _ = write!(out, r#","{name}":{}"#, one_line(json));
-        }
-        for (name, json) in DEFAULTS {
-            if !echo.iter().any(|(echoed, _)| *echoed == name) {
-                let _ = write!(out, r#","{name}":{json}"#);
-            }
-        }
-        Self { echo: out, names }
-    }
-
-    /// Names, as an upstream knows them, of tools of free text.
-    pub(crate) fn custom(&self) -> Vec<String> {
-        let custom = self.names.all().iter().filter(|named| named.custom);
-        custom.map(|named| named.flat.clone()).collect()
-    }
-}
 
 /// Writes one answer.
 #[derive(Debug)]
@@ -101,26 +56,6 @@ enum Open {
         /// The part that is open.
         part: Option<Piece>,
     },
-}
-
-#[derive(Debug, Default)]
-struct Piece {
-    refusal: bool,
-    text: String,
-    annotations: Vec<String>,
-    logprobs: String,
-}
-
-#[derive(Debug)]
-struct Call {
-    key: u32,
-    index: usize,
-    id: String,
-    name: String,
-    namespace: Option<String>,
-    custom: bool,
-    arguments: String,
-    ended: bool,
 }
 
 impl ResponsesWriter {
@@ -405,168 +340,6 @@ impl ResponsesWriter {
     fn broken(&self) -> bool {
         matches!(&self.finish, Some((Reason::Length | Reason::Filtered, _)))
     }
-
-    fn call(&mut self, key: u32, id: &str, name: &str, custom: bool, out: &mut BytesMut) {
-        self.close(None, out);
-        let named = self.saying.names.find(name);
-        let number = self.calls.len();
-        let mut call = Call {
-            key,
-            index: self.items.len(),
-            id: match id {
-                "" => format!("call_{}_{number}", self.seed),
-                id => id.to_owned(),
-            },
-            name: named.map_or_else(|| name.to_owned(), |named| named.name.clone()),
-            namespace: named.and_then(|named| named.namespace.clone()),
-            custom,
-            arguments: String::new(),
-            ended: false,
-        };
-        let item = call.json(&self.call_item(&call), "in_progress");
-        call.index = self.added(&item, out);
-        self.calls.push(call);
-    }
-
-    fn call_item(&self, call: &Call) -> String {
-        self.id(if call.custom { "ctc" } else { "fc" }, call.index)
-    }
-
-    fn arguments(&mut self, key: u32, piece: &str, out: &mut BytesMut) {
-        let call = self.calls.iter_mut().find(|call| call.key == key);
-        let Some(call) = call.filter(|call| !call.ended && !piece.is_empty()) else {
-            return;
-        };
-        call.arguments.push_str(piece);
-        if self.whole {
-            return;
-        }
-        let (index, custom) = (call.index, call.custom);
-        let id = self.id(if custom { "ctc" } else { "fc" }, index);
-        let mut members = format!(r#","item_id":"{id}","output_index":{index},"delta":"#);
-        quote_into(&mut members, piece);
-        let kind = match custom {
-            true => "response.custom_tool_call_input.delta",
-            false => "response.function_call_arguments.delta",
-        };
-        self.event(kind, &members, out);
-    }
-
-    /// A call ends; one that was broken off may not look as if it was complete.
-    fn call_end(&mut self, key: u32, broken: bool, out: &mut BytesMut) {
-        let argued = self
-            .calls
-            .iter()
-            .find(|call| call.key == key && !call.ended);
-        let Some(call) = argued else {
-            return;
-        };
-        if call.arguments.is_empty() && !call.custom && !broken {
-            self.arguments(key, "{}", out);
-        }
-        let Some(call) = self.calls.iter_mut().find(|call| call.key == key) else {
-            return;
-        };
-        call.ended = true;
-        let (index, custom) = (call.index, call.custom);
-        let id = self.id(if custom { "ctc" } else { "fc" }, index);
-        let Some(call) = self.calls.iter().find(|call| call.key == key) else {
-            return;
-        };
-        let item = call.json(&id, if broken { "incomplete" } else { "completed" });
-        let mut members = format!(r#","item_id":"{id}","output_index":{index}"#);
-        let kind = if custom {
-            members.push_str(r#","input":"#);
-            "response.custom_tool_call_input.done"
-        } else {
-            members.push_str(r#","name":"#);
-            quote_into(&mut members, &call.name);
-            members.push_str(r#","arguments":"#);
-            "response.function_call_arguments.done"
-        };
-        quote_into(&mut members, &call.arguments);
-        self.event(kind, &members, out);
-        self.done(index, item, out);
-    }
-
-    /// Where the text comes from. It stands on the text that is open: on an empty one where that has ended.
-    fn cite(&mut self, url: &str, title: &str, span: Option<(u64, u64)>, out: &mut BytesMut) {
-        if url.is_empty() {
-            return;
-        }
-        self.part_open(false, out);
-        let (start, end) = span.unwrap_or_default();
-        let mut json =
-            format!(r#"{{"type":"url_citation","start_index":{start},"end_index":{end},"url":"#);
-        quote_into(&mut json, url);
-        json.push_str(r#","title":"#);
-        quote_into(&mut json, title);
-        json.push('}');
-        let place = self.place();
-        let Open::Message {
-            part: Some(part), ..
-        } = &mut self.open
-        else {
-            return;
-        };
-        let number = part.annotations.len();
-        part.annotations.push(json.clone());
-        let members = format!(r#"{place},"annotation_index":{number},"annotation":{json}"#);
-        self.event("response.output_text.annotation.added", &members, out);
-    }
-
-    fn image(&mut self, data: &str, out: &mut BytesMut) {
-        self.close(None, out);
-        let id = self.id("ig", self.items.len());
-        let head = format!(r#"{{"id":"{id}","type":"image_generation_call","status":"#);
-        let index = self.added(&format!(r#"{head}"in_progress","result":null}}"#), out);
-        let mut item = format!(r#"{head}"completed","result":"#);
-        quote_into(&mut item, data);
-        item.push('}');
-        self.done(index, item, out);
-    }
-}
-
-impl Piece {
-    fn json(&self) -> String {
-        let mut out = String::new();
-        if self.refusal {
-            out.push_str(r#"{"type":"refusal","refusal":"#);
-            quote_into(&mut out, &self.text);
-        } else {
-            out.push_str(r#"{"type":"output_text","text":"#);
-            quote_into(&mut out, &self.text);
-            let annotations = self.annotations.join(",");
-            let probs = &self.logprobs;
-            let _ = write!(
-                out,
-                r#","annotations":[{annotations}],"logprobs":[{probs}]"#
-            );
-        }
-        out.push('}');
-        out
-    }
-}
-
-impl Call {
-    fn json(&self, item: &str, status: &str) -> String {
-        let (kind, member) = match self.custom {
-            true => ("custom_tool_call", "input"),
-            false => ("function_call", "arguments"),
-        };
-        let mut out = format!(r#"{{"id":"{item}","type":"{kind}","status":"{status}","call_id":"#);
-        quote_into(&mut out, &self.id);
-        if let Some(space) = &self.namespace {
-            out.push_str(r#","namespace":"#);
-            quote_into(&mut out, space);
-        }
-        out.push_str(r#","name":"#);
-        quote_into(&mut out, &self.name);
-        let _ = write!(out, r#","{member}":"#);
-        quote_into(&mut out, &self.arguments);
-        out.push('}');
-        out
-    }
 }
 
 impl Writer for ResponsesWriter {
@@ -697,19 +470,4 @@ impl Writer for ResponsesWriter {
             next_sequence: self.sequence,
         })
     }
-}
-
-/// `usage`: every count is there, what was not told is nothing.
-fn counts(usage: &Usage) -> String {
-    let (input, output) = (usage.total_input().unwrap_or(0), usage.output.unwrap_or(0));
-    let written = [usage.cache_write_5m, usage.cache_write_1h];
-    let written = written.into_iter().flatten().fold(0, u64::saturating_add);
-    let (cached, reasoning) = (
-        usage.cached_input.unwrap_or(0),
-        usage.reasoning.unwrap_or(0),
-    );
-    let total = input.saturating_add(output);
-    format!(
-        r#"{{"input_tokens":{input},"input_tokens_details":{{"cached_tokens":{cached},"cache_write_tokens":{written}}},"output_tokens":{output},"output_tokens_details":{{"reasoning_tokens":{reasoning}}},"total_tokens":{total}}}"#
-    )
 }
