@@ -276,6 +276,16 @@ impl<'a> Fields<'a> {
         Ok(text)
     }
 
+    /// Takes a member that must be a media type.
+    pub(crate) fn mime(&mut self, name: &str) -> Result<Cow<'a, str>, Box<Refusal>> {
+        let expected = "a media type, as `image/png`";
+        let mime = self.filled(name, expected)?;
+        match mime.contains('/') {
+            true => Ok(mime),
+            false => Err(Refusal::invalid(self.path(name), expected)),
+        }
+    }
+
     /// Takes a member that must be an object, unread.
     pub(crate) fn object(&mut self, name: &str) -> Result<Option<Raw<'a>>, Box<Refusal>> {
         self.take(name).map(Raw::object).transpose()
@@ -315,7 +325,12 @@ impl<'a> Fields<'a> {
         if number.is_some_and(|number| (low..=high).contains(&number)) {
             return Ok(());
         }
-        let expected = format!("a number from {low} to {high}, got {}", short(text));
+        let bounds = match (low, high) {
+            (f64::MIN, f64::MAX) => "a number".to_owned(),
+            (low, f64::MAX) => format!("a number from {low}"),
+            (low, high) => format!("a number from {low} to {high}"),
+        };
+        let expected = format!("{bounds}, got {}", short(text));
         Err(Refusal::invalid(self.path(name), &expected))
     }
 
@@ -404,12 +419,13 @@ mod tests {
 
     #[test]
     fn what_has_nothing_in_it_or_is_another_word_or_no_object_is_refused() {
-        let body = r#"{"empty":"","word":"x","object":[]}"#;
+        let body = r#"{"empty":"","word":"x","object":[],"mime":"png"}"#;
         let mut fields = Raw::body(body).fields().unwrap();
         let refused = [
             fields.filled("empty", "a name").unwrap_err(),
             fields.word("word", &["a", "b"]).unwrap_err(),
             fields.object("object").unwrap_err(),
+            fields.mime("mime").unwrap_err(),
         ];
         assert_eq!(
             refused.map(|refusal| refusal.message),
@@ -417,6 +433,7 @@ mod tests {
                 "`empty` is invalid: expected a name, got an empty string",
                 "`word` is invalid: expected one of a, b, got `x`",
                 "`object` is invalid: expected an object, got an array",
+                "`mime` is invalid: expected a media type, as `image/png`",
             ]
         );
     }

@@ -107,6 +107,22 @@ fn spoil(source: &mut Source, value: &mut Json) {
     }
 }
 
+/// Upstreams' names of models that differ in what they take.
+const fn models(upstream: Format) -> &'static [&'static str] {
+    match upstream {
+        Format::Chat | Format::Responses => &["upstream-model", "gpt-5", "o3"],
+        Format::Anthropic => &[
+            "upstream-model",
+            "claude-3-5-sonnet-latest",
+            "claude-3-7-sonnet-latest",
+            "claude-sonnet-4-5",
+            "claude-opus-4-6",
+            "claude-opus-4-8",
+        ],
+        Format::Gemini => &["gemini-3-pro", "gemini-2.5-flash", "gemini-1.5-pro"],
+    }
+}
+
 /// Tries the laws with what was made up.
 fn tried(choices: &[u16], odd: bool) -> Result<(), TestCaseError> {
     for caller in Format::ALL {
@@ -116,7 +132,8 @@ fn tried(choices: &[u16], odd: bool) -> Result<(), TestCaseError> {
             if from != caller {
                 continue;
             }
-            if let Err(error) = laws::request((caller, upstream), &body, odd) {
+            let model = source.one(models(upstream));
+            if let Err(error) = laws::request((caller, upstream), model, &body, odd) {
                 let (from, to) = (name(caller), name(upstream));
                 let body = body.compact();
                 return Err(TestCaseError::fail(format!(

@@ -82,7 +82,7 @@ fn requests_are_translated_as_their_snapshots_say() {
                         "request",
                         &fixture,
                         upstream,
-                        valid::request(upstream, &body),
+                        valid::request(upstream, wire::model(upstream), &body),
                     );
                     let dropped = match dropped.join(", ") {
                         none if none.is_empty() => "nothing".to_owned(),

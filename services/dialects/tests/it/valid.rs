@@ -22,13 +22,15 @@ pub(crate) fn need(holds: bool, what: impl FnOnce() -> String) -> Check {
 }
 
 /// A request that we send.
-pub(crate) fn request(format: Format, body: &Json) -> Check {
+///
+/// `model`: the upstream's name of it; of Gemini's it matters which.
+pub(crate) fn request(format: Format, model: &str, body: &Json) -> Check {
     no_marks(format, body)?;
     match format {
         Format::Chat => chat::request(body),
         Format::Responses => responses::request(body),
         Format::Anthropic => anthropic::request(body),
-        Format::Gemini => gemini::request(body),
+        Format::Gemini => gemini::request(model, body),
     }
 }
 
@@ -105,6 +107,17 @@ pub(crate) fn name(place: &str, value: &Json, most: usize) -> Check {
     need(right, || format!("{place} is {}", value.compact()))
 }
 
+/// No name comes twice.
+pub(crate) fn once(place: &str, names: &[&str]) -> Check {
+    let twice = names
+        .iter()
+        .enumerate()
+        .find(|(at, name)| names[..*at].contains(name));
+    need(twice.is_none(), || {
+        format!("{place} comes twice: {twice:?}")
+    })
+}
+
 /// A member that, if it is there, lies between two numbers.
 pub(crate) fn between(place: &str, value: &Json, low: f64, high: f64) -> Check {
     let inside = value.number().is_some_and(|n| (low..=high).contains(&n));
@@ -172,7 +185,7 @@ fn what_is_wrong_is_found() {
     ];
     for (format, body) in wrong_requests {
         assert!(
-            request(*format, &Json::parse(body).unwrap()).is_err(),
+            request(*format, "gemini-3-pro", &Json::parse(body).unwrap()).is_err(),
             "{body}"
         );
     }

@@ -15,7 +15,7 @@ use switchboard_dialects::{
 use crate::json::Json;
 
 /// The upstream's name of the model. What Gemini is asked of thinking depends on which it is.
-const fn model(upstream: Format) -> &'static str {
+pub(crate) const fn model(upstream: Format) -> &'static str {
     match upstream {
         Format::Gemini => "gemini-3-pro",
         _ => "upstream-model",
@@ -89,9 +89,9 @@ pub(crate) fn open(
 }
 
 /// The body that goes to the upstream.
-pub(crate) fn sent(upstream: Format, translation: &Translation) -> String {
+pub(crate) fn sent(model: &str, translation: &Translation) -> String {
     let change = Change {
-        model: model(upstream),
+        model,
         output_cap: None,
     };
     let body = translation.prepare(&Bytes::new(), &change);
@@ -120,7 +120,7 @@ pub(crate) fn request_to(model: &str, pair: (Format, Format), body: &str) -> Out
     };
     match Translation::open(pair, &asked, body.as_bytes(), &target) {
         Ok(translation) => {
-            let text = sent(pair.1, &translation);
+            let text = sent(model(pair.1), &translation);
             Outcome::Sent {
                 body: Json::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")),
                 dropped: translation.dropped().to_vec(),

@@ -233,7 +233,7 @@ impl<'a> Source<'a> {
         let kind = source.need("type", KINDS)?;
         let said = match &*kind.text()? {
             "base64" => Self::Base64 {
-                mime: source.filled("media_type", "a string")?,
+                mime: source.mime("media_type")?,
                 data: source.filled("data", "base64")?,
             },
             "url" => Self::Url(source.need("url", "an address")?.address()?),

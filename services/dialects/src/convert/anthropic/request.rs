@@ -159,8 +159,8 @@ impl<'a> Request<'a> {
         for ours in ["model", "stream"] {
             fields.take(ours);
         }
-        for name in ["temperature", "top_p"] {
-            fields.within(name, 0.0, 1.0)?;
+        for (name, high) in [("temperature", 1.0), ("top_p", 1.0), ("top_k", f64::MAX)] {
+            fields.within(name, 0.0, high)?;
         }
         let mut rest = Vec::new();
         let (tool_choice, one_call) = read_choice(&mut fields, &mut rest)?;

@@ -97,6 +97,7 @@ impl<'a> Request<'a> {
             ("frequency_penalty", -2.0, 2.0),
             ("presence_penalty", -2.0, 2.0),
             ("top_logprobs", 0.0, 20.0),
+            ("seed", f64::MIN, f64::MAX),
         ] {
             fields.within(name, low, high)?;
         }

@@ -203,6 +203,12 @@ pub(super) fn read_choice<'a>(fields: &mut Fields<'a>) -> Result<Option<Choice<'
     for raw in allowed.items("tools")? {
         tools.push(read_named(&raw, fields)?);
     }
+    if tools.is_empty() {
+        return Err(Refusal::invalid(
+            allowed.path("tools"),
+            "tools, one at least",
+        ));
+    }
     fields.absorb(allowed);
     Ok(Some(Choice::Allowed { required, tools }))
 }

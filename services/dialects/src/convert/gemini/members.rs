@@ -53,6 +53,13 @@ impl<'a> Members<'a> {
         self.0.filled(name, expected)
     }
 
+    /// Takes a member that must be a media type.
+    pub(super) fn mime(&mut self, name: &str) -> Result<Cow<'a, str>, Box<Refusal>> {
+        let other = snake(name);
+        let name = if self.0.has(name) { name } else { &other };
+        self.0.mime(name)
+    }
+
     /// Takes a member that must be a whole number, not negative; its JSON may have it as a string.
     pub(super) fn count(&mut self, name: &str) -> Result<Option<u64>, Box<Refusal>> {
         let count = |raw: Raw<'a>| match raw.as_text() {

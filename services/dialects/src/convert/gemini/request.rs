@@ -254,7 +254,7 @@ fn content<'a>(
         return Ok(Content::Text(text));
     }
     let content = if let Some(mut blob) = fields.object("inlineData")? {
-        let mime = blob.filled("mimeType", "the type of the data")?;
+        let mime = blob.mime("mimeType")?;
         // Nobody else has names for what is seen or heard.
         let named = !["image/", "audio/", "video/"]
             .iter()

@@ -252,6 +252,8 @@ impl<'a> Choice<'a> {
                 let mode = fields.need("mode", "`auto` or `required`")?;
                 body.absorb(fields);
                 match &*mode.text()? {
+                    // Only tools that the provider runs may be called, and here there are none.
+                    "auto" if allowed.is_empty() => Ok(Self::None),
                     "auto" => Ok(Self::Allowed {
                         required: false,
                         names: allowed,

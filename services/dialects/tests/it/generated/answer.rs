@@ -46,7 +46,7 @@ pub(super) struct Text {
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) id: String,
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// A JSON object; of the tool of free text a text.
     pub(super) arguments: String,
     /// It goes to a tool of free text.
@@ -177,12 +177,58 @@ fn call(source: &mut Source, pair: Pair, number: usize) -> Call {
             _ => format!("call_{number}"),
         },
         name: match custom {
-            true => "free",
-            false => source.one(&["get_weather", "now"]),
+            true => "free".to_owned(),
+            false => source.one(&names(pair.caller)),
         },
         arguments,
         custom,
         seal: seal.then(|| source.mark()),
+    }
+}
+
+/// The caller's tools. Not every dialect takes all that another takes.
+fn names(caller: Format) -> [String; 3] {
+    let odd = match caller {
+        Format::Chat | Format::Responses => "n".repeat(64),
+        Format::Anthropic => "n".repeat(128),
+        Format::Gemini => "a.b:c-d".to_owned(),
+    };
+    ["get_weather".to_owned(), "now".to_owned(), odd]
+}
+
+impl Answer {
+    /// The same with the names by which the upstream knows the tools: those of the request that it got.
+    pub(super) fn known_as(&self, caller: Format, sent: &Json) -> Self {
+        let nested = sent.get("tools").list().iter().flat_map(|tool| {
+            match tool.get("functionDeclarations").list() {
+                [] => vec![tool.clone()],
+                declared => declared.to_vec(),
+            }
+        });
+        let known: Vec<String> = nested
+            .map(|tool| match tool.get("function").get("name") {
+                Json::Null => tool.get("name").str().to_owned(),
+                name => name.str().to_owned(),
+            })
+            .collect();
+        let ours = names(caller);
+        let choices = self.choices.iter().map(|choice| {
+            let mut pieces = choice.pieces.clone();
+            for piece in &mut pieces {
+                if let Piece::Call(call) = piece
+                    && let Some(at) = ours.iter().position(|name| *name == call.name)
+                {
+                    call.name.clone_from(&known[at]);
+                }
+            }
+            Choice {
+                pieces,
+                end: choice.end,
+            }
+        });
+        Self {
+            choices: choices.collect(),
+        }
     }
 }
 
@@ -217,10 +263,10 @@ pub(super) fn asked(pair: Pair, answer: &Answer, streamed: bool) -> Json {
     let probable = pieces
         .clone()
         .any(|piece| matches!(piece, Piece::Text(text) if text.probable));
-    let names = ["get_weather", "now"];
+    let names = names(pair.caller);
     let mut body = match pair.caller {
         Format::Chat => {
-            let tool = |name| {
+            let tool = |name: String| {
                 let inner = object([("name", text(name)), ("parameters", schema())]);
                 object([("type", text("function")), ("function", inner)])
             };
@@ -242,7 +288,7 @@ pub(super) fn asked(pair: Pair, answer: &Answer, streamed: bool) -> Json {
             body
         }
         Format::Responses => {
-            let tool = |name| {
+            let tool = |name: String| {
                 object([
                     ("type", text("function")),
                     ("name", text(name)),
@@ -260,7 +306,7 @@ pub(super) fn asked(pair: Pair, answer: &Answer, streamed: bool) -> Json {
             body
         }
         Format::Anthropic => {
-            let tool = |name| object([("name", text(name)), ("input_schema", schema())]);
+            let tool = |name: String| object([("name", text(name)), ("input_schema", schema())]);
             let user = object([("role", text("user")), ("content", text("Hi"))]);
             object([
                 ("max_tokens", number("4096")),

@@ -6,6 +6,7 @@ use super::answer::{self, Answer, End, Pair, Piece};
 use super::said::{self, Said};
 use super::source::Source;
 use super::upstream;
+use crate::json::Json;
 use crate::valid;
 use crate::wire;
 
@@ -18,12 +19,14 @@ pub(super) fn answer(source: &mut Source, pair: Pair) -> Result<(), String> {
     };
     let (plain, streaming) = (open(false)?, open(true)?);
 
-    let document = upstream::whole(pair.upstream, &answer).compact();
+    let sent = Json::parse(&wire::sent(wire::model(pair.upstream), &plain))?;
+    let given = answer.known_as(pair.caller, &sent);
+    let document = upstream::whole(pair.upstream, &given).compact();
     let shown =
         |what: &str, out: &str, error: String| format!("{what}: {error}\nof {document}\n{out}");
     let whole = wire::whole(&plain, &document).map_err(|error| shown("whole", "", error))?;
     valid::answer(pair.caller, &whole).map_err(|error| shown("whole", &whole, error))?;
-    let whole_said = said::of(pair.caller, &crate::json::Json::parse(&whole)?);
+    let whole_said = said::of(pair.caller, &Json::parse(&whole)?);
     holds(pair, &answer, &whole_said).map_err(|error| shown("whole", &whole, error))?;
 
     let events =
@@ -33,7 +36,7 @@ pub(super) fn answer(source: &mut Source, pair: Pair) -> Result<(), String> {
     same(pair, &whole_said, &said_as_events)
         .map_err(|error| shown("events", &format!("{whole}\n{events}"), error))?;
 
-    let sent = upstream::stream(source, pair.upstream, &answer);
+    let sent = upstream::stream(source, pair.upstream, &given);
     let shown = |what: &str, out: &str, error: String| format!("{what}: {error}\nof {sent}\n{out}");
     let stream = wire::streamed(&streaming, sent.as_bytes(), usize::MAX)
         .map_err(|error| shown("stream", "", error))?;

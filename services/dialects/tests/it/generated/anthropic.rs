@@ -90,6 +90,14 @@ fn shown(part: &Shown) -> Json {
             ]);
         }
         Shown::Audio(_) => return block("(sound)"),
+        Shown::Found(place, title, words) => {
+            return object([
+                ("type", text("search_result")),
+                ("source", text(place)),
+                ("title", text(title)),
+                ("content", list(vec![block(words)])),
+            ]);
+        }
     };
     object([("type", text(kind)), ("source", source)])
 }

@@ -63,6 +63,7 @@ fn content(source: &mut Source, parts: &[Shown]) -> Json {
             let file = object([("file_data", text(data)), ("filename", text(name))]);
             object([("type", text("file")), ("file", file)])
         }
+        Shown::Found(..) => Json::Null,
         Shown::Audio(data) => {
             let sound = object([("data", text(data)), ("format", text("wav"))]);
             object([("type", text("input_audio")), ("input_audio", sound)])

@@ -34,6 +34,8 @@ pub(crate) enum Shown {
     Document(String, String),
     /// Base64.
     Audio(String),
+    /// What was found: where, its title, its text.
+    Found(String, String, String),
 }
 
 #[derive(Debug, Default)]
@@ -103,11 +105,27 @@ fn tool(source: &mut Source, caller: Format) -> Tool {
     let custom = openai && source.once_in(5);
     let schema = !custom && (caller == Format::Anthropic || !source.once_in(5));
     Tool {
-        name: format!("t_{}", source.mark()),
+        name: tool_name(source, caller),
         description: source.once_in(2).then(|| source.text()),
         schema: schema.then(|| schema_of(source)),
         strict: (!custom && source.once_in(3)).then(|| source.once_in(2)),
         custom,
+    }
+}
+
+/// A name that the caller's dialect takes.
+fn tool_name(source: &mut Source, caller: Format) -> String {
+    let mark = source.mark();
+    let long = match caller {
+        Format::Chat | Format::Responses => 64,
+        Format::Anthropic | Format::Gemini => 128,
+    };
+    match source.pick(6) {
+        3 => format!("t_{mark}-x"),
+        4 => format!("{:n<long$}", format!("t_{mark}_")),
+        5 if caller == Format::Gemini => format!("t_{mark}.x:y-z"),
+        _ if source.wrong_once_in(12) => format!("9 {mark} é/{}", "n".repeat(200)),
+        _ => format!("t_{mark}"),
     }
 }
 
@@ -167,6 +185,11 @@ impl Saying<'_> {
             9 if source.once_in(3) && self.caller != Format::Anthropic => {
                 Shown::Audio(data(source))
             }
+            9 if self.caller == Format::Anthropic && source.once_in(3) => Shown::Found(
+                format!("https://a.example/{}", source.mark()),
+                source.text(),
+                source.text(),
+            ),
             9 => Shown::Document(data(source), format!("{}.pdf", source.mark())),
             _ if source.once_in(12) => Shown::Text(String::new()),
             _ => Shown::Text(source.text()),
@@ -248,7 +271,7 @@ impl Saying<'_> {
             _ => format!("call_{number}"),
         };
         let (name, custom) = if self.tools.is_empty() {
-            (format!("t_{}", source.mark()), false)
+            (tool_name(source, self.caller), false)
         } else {
             let tool = source.one(self.tools);
             (tool.name, tool.custom)

@@ -78,6 +78,7 @@ fn shown(shown: &Shown) -> Json {
         }
         Shown::Document(data, _) => inline("application/pdf", data),
         Shown::Audio(data) => inline("audio/wav", data),
+        Shown::Found(..) => Json::Null,
     }
 }
 
@@ -91,6 +92,12 @@ fn spoken(model: &Model, with_ids: bool) -> Vec<Json> {
         parts.push(said);
     }
     parts.extend(model.texts.iter().map(|words| part(words)));
+    if model.texts.len() > 1 {
+        let code = object([("language", text("PYTHON")), ("code", text("print(1)"))]);
+        let output = object([("outcome", text("OUTCOME_OK")), ("output", text("1"))]);
+        parts.push(object([("executableCode", code)]));
+        parts.push(object([("codeExecutionResult", output)]));
+    }
     for call in &model.calls {
         let mut said = object([("name", text(&call.name))]);
         if with_ids {
@@ -135,13 +142,23 @@ fn tools(source: &mut Source, said: &Conversation, body: &mut Json) {
     let Some(first) = said.tools.first() else {
         return;
     };
+    let openapi = source.once_in(4);
     let declared = said.tools.iter().map(|tool| {
         let mut one = object([("name", text(&tool.name))]);
         if let Some(words) = &tool.description {
             one.set("description", text(words));
         }
-        if let Some(schema) = &tool.schema {
-            one.set("parametersJsonSchema", schema.clone());
+        match &tool.schema {
+            // Google's own subset of OpenAPI.
+            Some(_) if openapi => {
+                let mark = text(&tool.name);
+                let property = object([("type", text("STRING")), ("description", mark)]);
+                let properties = object([("p", property)]);
+                let schema = object([("type", text("OBJECT")), ("properties", properties)]);
+                one.set("parameters", schema);
+            }
+            Some(schema) => one.set("parametersJsonSchema", schema.clone()),
+            None => {}
         }
         one
     });

@@ -1,7 +1,7 @@
 //! What holds for every request.
 
 use base64::Engine as _;
-use switchboard_dialects::convert::{Format, Translation};
+use switchboard_dialects::convert::{Format, Target, Translation};
 
 use crate::json::Json;
 use crate::valid;
@@ -18,20 +18,28 @@ struct Said {
 }
 
 /// Checks one request in one direction. `odd`: it may be wrong in its own dialect.
-pub(super) fn request(pair: (Format, Format), body: &Json, odd: bool) -> Result<(), String> {
+pub(super) fn request(
+    pair: (Format, Format),
+    model: &str,
+    body: &Json,
+    odd: bool,
+) -> Result<(), String> {
     let text = body.compact();
     let asked = match wire::ask(pair.0, false, text.as_bytes()) {
         Ok(asked) => asked,
         Err(_) if odd => return Ok(()),
         Err(error) => return Err(format!("its own dialect refuses it: {error}")),
     };
-    let target = wire::target(pair.1, false);
+    let target = Target {
+        model,
+        ..wire::target(pair.1, false)
+    };
     match Translation::open(pair, &asked, text.as_bytes(), &target) {
         Ok(translation) => {
-            let sent = wire::sent(pair.1, &translation);
+            let sent = wire::sent(model, &translation);
             let shown = |error| format!("{error}\n{sent}\ndropped {:?}", translation.dropped());
             let parsed = Json::parse(&sent).map_err(shown)?;
-            valid::request(pair.1, &parsed).map_err(shown)?;
+            valid::request(pair.1, model, &parsed).map_err(shown)?;
             if !odd {
                 nothing_is_lost(pair, body, &sent, &parsed, translation.dropped())
                     .map_err(shown)?;
@@ -146,6 +154,10 @@ fn nothing_is_lost(
         if !sent.contains(&said.mark) {
             return Err(format!("{} of {} is lost", said.mark, said.path));
         }
+        // Names may have to be put differently; what they begin with stays.
+        if said.path.ends_with("name") || said.path.ends_with("ames[]") {
+            continue;
+        }
         // Thoughts are told apart there, and put together again.
         if said.path.ends_with("reasoning_content") || said.whole.contains("reasoning.text") {
             continue;
@@ -228,15 +240,22 @@ fn order_stays(caller: Format, body: &Json, sent: &str) -> Result<(), String> {
     };
     let mut all = Vec::new();
     let mut leading = true;
+    let words = ["content", "content[].text", "parts[].text"];
     for turn in turns.list() {
         let role = turn.get("role").str();
-        // A turn in which nothing is said is none.
-        leading &= matches!(role, "system" | "developer") || !turn.compact().contains("zq");
-        if !leading && role != "tool" {
+        let before = all.len();
+        if role != "tool" {
             said("", &spoken(turn), &mut all);
         }
+        // A turn in which nothing is said is none.
+        let speaks =
+            |said: &Said| words.contains(&&*said.path) || said.path.contains("content[].source");
+        let speaks = turn.compact().contains("://") || all[before..].iter().any(speaks);
+        leading &= matches!(role, "system" | "developer") || !speaks;
+        if leading {
+            all.truncate(before);
+        }
     }
-    let words = ["content", "content[].text", "parts[].text"];
     let arguments = [
         "tool_calls[].function.arguments",
         "arguments",

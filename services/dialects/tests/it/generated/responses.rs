@@ -77,6 +77,7 @@ fn shown(part: &Shown, role: &str) -> Json {
             ),
             ("filename", text(name)),
         ]),
+        Shown::Found(..) => Json::Null,
         Shown::Audio(data) => {
             let sound = object([("data", text(data)), ("format", text("mp3"))]);
             object([("type", text("input_audio")), ("input_audio", sound)])

@@ -1,7 +1,7 @@
 //! Anthropic's Messages.
 
 use super::sse::Event;
-use super::{Check, between, filled, name, need, one_of, only, parts_of};
+use super::{Check, between, filled, name, need, once, one_of, only, parts_of};
 use crate::json::Json;
 
 const REQUEST: &[&str] = &[
@@ -73,6 +73,19 @@ pub(super) fn request(body: &Json) -> Check {
         })?;
         let forced = matches!(body.get("tool_choice").get("type").str(), "any" | "tool");
         need(!forced, || "a forced tool, and thinking".into())?;
+        let turns = body.get("messages").list();
+        let spoken = turns
+            .iter()
+            .rev()
+            .find(|turn| turn.get("role").str() == "assistant");
+        let blocks = spoken.map_or(&[][..], |turn| turn.get("content").list());
+        let calls = blocks
+            .iter()
+            .any(|block| block.get("type").str() == "tool_use");
+        let thinks = |block: &Json| block.get("type").str().ends_with("thinking");
+        need(!calls || blocks.first().is_some_and(thinks), || {
+            "a loop of calls that does not begin with its thoughts".into()
+        })?;
         let temperature = body.get("temperature").number();
         need(temperature.is_none_or(|t| (t - 1.0).abs() < 1e-9), || {
             "temperature, and thinking".into()
@@ -154,7 +167,13 @@ fn messages(messages: &[Json]) -> Check {
             known.push(id);
         }
     }
-    need(open.is_empty(), || format!("{open:?} are not answered"))
+    need(open.is_empty(), || format!("{open:?} are not answered"))?;
+    let last = turns.last().filter(|(role, _)| *role == "assistant");
+    let last = last
+        .and_then(|(_, blocks)| blocks.last())
+        .unwrap_or(&Json::Null);
+    let text = last.get("text").str();
+    need(text.trim_end() == text, || "white space at the end".into())
 }
 
 fn same(a: &[&str], b: &[&str]) -> bool {
@@ -172,7 +191,9 @@ fn block(place: &str, role: &str, block: &Json) -> Check {
     };
     one_of(place, block.get("type"), kinds)?;
     match block.get("type").str() {
-        "text" => filled(&format!("{place}: a text"), block.get("text")),
+        "text" => need(!block.get("text").str().trim().is_empty(), || {
+            format!("{place}: a blank text")
+        }),
         "thinking" => {
             need(block.get("thinking").is_text(), || {
                 format!("{place}: thinking")
@@ -238,6 +259,7 @@ fn tools(body: &Json) -> Check {
     need(!body.has("tools") || !names.is_empty(), || {
         "an empty list of tools".into()
     })?;
+    once("a tool", &names)?;
     let choice = body.get("tool_choice");
     if choice.is_null() {
         return Ok(());

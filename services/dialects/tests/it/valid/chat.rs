@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::sse::Event;
-use super::{Check, between, filled, name, need, one_of, only, parts_of};
+use super::{Check, between, filled, name, need, once, one_of, only, parts_of};
 use crate::json::Json;
 
 const REQUEST: &[&str] = &[
@@ -59,6 +59,16 @@ pub(super) fn request(body: &Json) -> Check {
     between("temperature", body.get("temperature"), 0.0, 2.0)?;
     between("top_p", body.get("top_p"), 0.0, 1.0)?;
     between("top_logprobs", body.get("top_logprobs"), 0.0, 20.0)?;
+    let logprobs = *body.get("logprobs") == Json::Bool(true);
+    need(logprobs || !body.has("top_logprobs"), || {
+        "top_logprobs without logprobs".into()
+    })?;
+    for name in ["frequency_penalty", "presence_penalty"] {
+        between(name, body.get(name), -2.0, 2.0)?;
+    }
+    for name in ["max_completion_tokens", "max_tokens", "n"] {
+        between(name, body.get(name), 1.0, f64::MAX)?;
+    }
     need(body.get("stop").list().len() <= 4, || {
         "more than 4 stops".into()
     })?;
@@ -168,6 +178,11 @@ fn content_part(place: &str, part: &Json) -> Check {
 /// A call, whole; its id.
 fn called(place: &str, call: &Json) -> Result<String, String> {
     filled(&format!("{place}: a call's id"), call.get("id"))?;
+    let length = call.get("id").str().chars().count();
+    need(
+        place == "the answer" || place == "a call" || length <= 40,
+        || format!("{place}: an id of {length} characters"),
+    )?;
     match call.get("type").str() {
         "function" => {
             let function = call.get("function");
@@ -205,6 +220,11 @@ fn tools(body: &Json) -> Check {
     need(!body.has("tools") || !names.is_empty(), || {
         "an empty list of tools".into()
     })?;
+    once("a tool", &names)?;
+    need(
+        !body.has("parallel_tool_calls") || !names.is_empty(),
+        || "parallel_tool_calls without tools".into(),
+    )?;
     let choice = body.get("tool_choice");
     need(choice.is_null() || !names.is_empty(), || {
         "a choice without tools".into()
@@ -212,7 +232,17 @@ fn tools(body: &Json) -> Check {
     match choice {
         Json::Null => Ok(()),
         Json::Text(_) => one_of("tool_choice", choice, &["none", "auto", "required"]),
-        choice if choice.get("type").str() == "allowed_tools" => Ok(()),
+        choice if choice.get("type").str() == "allowed_tools" => {
+            let allowed = choice.get("allowed_tools");
+            one_of("mode", allowed.get("mode"), &["auto", "required"])?;
+            let tools = allowed.get("tools").list();
+            need(!tools.is_empty(), || "no tool is allowed".into())?;
+            tools.iter().try_for_each(|tool| {
+                let kind = tool.get("type").str();
+                let wanted = tool.get(kind).get("name").str();
+                need(names.contains(&wanted), || format!("no tool {wanted:?}"))
+            })
+        }
         choice => {
             let kind = choice.get("type").str();
             let wanted = choice.get(kind).get("name").str();

@@ -1,7 +1,7 @@
 //! Gemini's generateContent.
 
 use super::sse::Event;
-use super::{Check, filled, need, one_of, only, parts_of};
+use super::{Check, filled, need, once, one_of, only, parts_of};
 use crate::json::Json;
 
 const REQUEST: &[&str] = &[
@@ -56,9 +56,11 @@ const REASONS: &[&str] = &[
     "OTHER",
 ];
 
-pub(super) fn request(body: &Json) -> Check {
+/// `model`: Google's third generation wants the signatures of its calls back.
+pub(super) fn request(model: &str, body: &Json) -> Check {
+    let signed = model.starts_with("gemini-3");
     only("the body", body, REQUEST)?;
-    contents(body.get("contents").list())?;
+    contents(body.get("contents").list(), signed)?;
     let system = body.get("systemInstruction");
     need(
         system.is_null() || !system.get("parts").list().is_empty(),
@@ -97,7 +99,8 @@ pub(super) fn request(body: &Json) -> Check {
     tools(body)
 }
 
-fn contents(contents: &[Json]) -> Check {
+/// `signed`: calls come back with their signatures.
+fn contents(contents: &[Json], signed: bool) -> Check {
     need(!contents.is_empty(), || "no contents".into())?;
     let mut open: Vec<(Option<&str>, &str)> = Vec::new();
     for (at, content) in contents.iter().enumerate() {
@@ -124,6 +127,11 @@ fn contents(contents: &[Json]) -> Check {
             answers.len() == open.len() && answers.iter().all(|answer| open.contains(answer)),
             || format!("{place}: answers {answers:?} of {open:?}"),
         )?;
+        let first = parts.iter().find(|part| part.has("functionCall"));
+        need(
+            !signed || first.is_none_or(|first| first.has("thoughtSignature")),
+            || format!("{place}: a call without its signature"),
+        )?;
         open = of("functionCall");
     }
     need(open.is_empty(), || format!("{open:?} are not answered"))
@@ -140,11 +148,17 @@ fn part(place: &str, role: &str, part: &Json) -> Check {
         format!("{place}: one of {DATA:?}: {}", part.compact())
     })?;
     match *kinds[0] {
-        "text" => need(part.get("text").is_text(), || format!("{place}: text")),
+        "text" => {
+            let sealed = part.has("thoughtSignature");
+            let said = role == "answer" || sealed || !part.get("text").str().is_empty();
+            need(part.get("text").is_text() && said, || {
+                format!("{place}: text")
+            })
+        }
         "functionCall" => {
             let call = part.get("functionCall");
             only(place, call, &["id", "name", "args"])?;
-            need(role == "model", || format!("{place} calls"))?;
+            need(role != "user", || format!("{place} calls"))?;
             function_name(call.get("name"))?;
             need(
                 call.get("args").is_null() || call.get("args").is_object(),
@@ -160,7 +174,8 @@ fn part(place: &str, role: &str, part: &Json) -> Check {
             })
         }
         "inlineData" => {
-            filled(place, part.get("inlineData").get("mimeType"))?;
+            let mime = part.get("inlineData").get("mimeType").str();
+            need(mime.contains('/'), || format!("{place}: a type {mime:?}"))?;
             filled(place, part.get("inlineData").get("data"))
         }
         _ => filled(place, part.get("fileData").get("fileUri")),
@@ -198,6 +213,7 @@ fn tools(body: &Json) -> Check {
         !body.has("tools") || !body.get("tools").list().is_empty(),
         || "an empty list of tools".into(),
     )?;
+    once("a function", &names)?;
     let choice = body.get("toolConfig").get("functionCallingConfig");
     if choice.is_null() {
         return Ok(());
@@ -241,7 +257,7 @@ fn answered(body: &Json) -> Check {
         if !content.is_null() {
             one_of("role", content.get("role"), &["model"])?;
             for piece in content.get("parts").list() {
-                part("the answer", "model", piece)?;
+                part("the answer", "answer", piece)?;
             }
         }
         if !candidate.get("finishReason").is_null() {

@@ -3,7 +3,7 @@
 mod stream;
 
 pub(super) use self::stream::stream;
-use super::{Check, between, filled, name, need, one_of, only, parts_of};
+use super::{Check, between, filled, name, need, once, one_of, only, parts_of};
 use crate::json::Json;
 
 const REQUEST: &[&str] = &[
@@ -125,6 +125,10 @@ fn items(items: &[Json]) -> Check {
                     id.is_empty() || id.starts_with("fc_") || id.starts_with("ctc_"),
                     || format!("{place}.id {id}"),
                 )?;
+                let length = item.get("call_id").str().chars().count();
+                need(length <= 64, || {
+                    format!("{place}: an id of {length} characters")
+                })?;
                 open.push(item.get("call_id").str());
             }
             "function_call_output" | "custom_tool_call_output" => {
@@ -191,10 +195,24 @@ fn tools(body: &Json) -> Check {
     need(!body.has("tools") || !names.is_empty(), || {
         "an empty list of tools".into()
     })?;
+    once("a tool", &names)?;
     match body.get("tool_choice") {
         Json::Null => Ok(()),
-        choice if choice.is_text() => one_of("tool_choice", choice, &["none", "auto", "required"]),
-        choice if choice.get("type").str() == "allowed_tools" => Ok(()),
+        choice if choice.is_text() => {
+            need(choice.str() != "required" || !names.is_empty(), || {
+                "a call is required, of no tool".into()
+            })?;
+            one_of("tool_choice", choice, &["none", "auto", "required"])
+        }
+        choice if choice.get("type").str() == "allowed_tools" => {
+            one_of("mode", choice.get("mode"), &["auto", "required"])?;
+            let tools = choice.get("tools").list();
+            need(!tools.is_empty(), || "no tool is allowed".into())?;
+            tools.iter().try_for_each(|tool| {
+                let wanted = tool.get("name").str();
+                need(names.contains(&wanted), || format!("no tool {wanted:?}"))
+            })
+        }
         choice => need(names.contains(&choice.get("name").str()), || {
             choice.compact()
         }),

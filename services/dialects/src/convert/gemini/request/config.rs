@@ -91,8 +91,16 @@ impl<'a> Config<'a> {
             Some(fields) => fields,
             None => Members(Raw::body("{}").fields()?),
         };
-        fields.within("temperature", 0.0, 2.0)?;
-        fields.within("topP", 0.0, 1.0)?;
+        for (name, low, high) in [
+            ("temperature", 0.0, 2.0),
+            ("topP", 0.0, 1.0),
+            ("topK", 0.0, f64::MAX),
+            ("seed", f64::MIN, f64::MAX),
+            ("presencePenalty", -2.0, 2.0),
+            ("frequencyPenalty", -2.0, 2.0),
+        ] {
+            fields.within(name, low, high)?;
+        }
         let modalities = fields.path("responseModalities");
         for modality in fields.texts("responseModalities")? {
             if !modality.eq_ignore_ascii_case("text") {

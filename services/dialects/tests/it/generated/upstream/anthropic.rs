@@ -86,7 +86,7 @@ fn block(piece: &Piece) -> Json {
         Piece::Call(call) => object([
             ("type", text("tool_use")),
             ("id", text(&call.id)),
-            ("name", text(call.name)),
+            ("name", text(&call.name)),
             ("input", Json::parse(&as_object(call)).unwrap()),
         ]),
         Piece::Hosted | Piece::Image(_) => object([

@@ -37,7 +37,7 @@ fn image(data: &str) -> Json {
 
 fn called(call: &Call) -> Json {
     let function = object([
-        ("name", text(call.name)),
+        ("name", text(&call.name)),
         ("arguments", text(as_object(call))),
     ]);
     object([
@@ -215,7 +215,7 @@ fn fragments(source: &mut Source, call: &Call, index: usize) -> Vec<(Json, Json)
     if source.once_in(4) {
         fragments.push(first);
     } else {
-        let function = object([("name", text(call.name)), ("arguments", text(""))]);
+        let function = object([("name", text(&call.name)), ("arguments", text(""))]);
         first.set("function", function);
         fragments.push(first);
         for piece in cut(source, &arguments) {

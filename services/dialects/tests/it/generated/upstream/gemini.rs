@@ -49,7 +49,7 @@ fn part(piece: &Piece, words: &str) -> Json {
         Piece::Text(_) | Piece::Refusal(_) | Piece::Hosted => object([("text", text(words))]),
         Piece::Call(call) => {
             let mut said = object([
-                ("name", text(call.name)),
+                ("name", text(&call.name)),
                 ("args", Json::parse(&as_object(call)).unwrap()),
             ]);
             // An id is not always given.

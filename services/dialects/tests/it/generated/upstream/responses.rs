@@ -115,7 +115,7 @@ fn item(piece: &Piece, at: usize) -> Json {
                 ("id", text(format!("fc_{at}"))),
                 ("status", text("completed")),
                 ("call_id", text(&call.id)),
-                ("name", text(call.name)),
+                ("name", text(&call.name)),
                 (member, text(&call.arguments)),
             ])
         }
