@@ -146,7 +146,7 @@ fn tried(choices: &[u16], odd: bool) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 4000, ..ProptestConfig::default() })]
 
     #[test]
     fn requests_keep_all_that_they_say_or_name_it(choices in prop::collection::vec(any::<u16>(), 0..500)) {

@@ -120,7 +120,7 @@ pub(crate) fn request_to(model: &str, pair: (Format, Format), body: &str) -> Out
     };
     match Translation::open(pair, &asked, body.as_bytes(), &target) {
         Ok(translation) => {
-            let text = sent(model(pair.1), &translation);
+            let text = sent(model, &translation);
             Outcome::Sent {
                 body: Json::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")),
                 dropped: translation.dropped().to_vec(),
