@@ -234,5 +234,27 @@ fn metadata(usage: &Usage) -> String {
             let _ = write!(out, r#"{comma}"{name}":{count}"#);
         }
     }
+    let details = [
+        ("promptTokensDetails", usage.input_audio, usage.input_image),
+        (
+            "candidatesTokensDetails",
+            usage.output_audio,
+            usage.output_image,
+        ),
+    ];
+    for (name, audio, image) in details {
+        let told = [("AUDIO", audio), ("IMAGE", image)].into_iter();
+        let told = told.filter_map(|(modality, count)| {
+            let count = count.filter(|count| *count > 0)?;
+            Some(format!(
+                r#"{{"modality":"{modality}","tokenCount":{count}}}"#
+            ))
+        });
+        let told: Vec<_> = told.collect();
+        if !told.is_empty() {
+            let comma = if out.is_empty() { "" } else { "," };
+            let _ = write!(out, r#"{comma}"{name}":[{}]"#, told.join(","));
+        }
+    }
     format!(r#","usageMetadata":{{{out}}}"#)
 }

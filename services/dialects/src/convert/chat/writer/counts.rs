@@ -12,34 +12,30 @@ pub(super) fn counts(usage: &Usage) -> String {
         format!(r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{total}"#);
     let written = [usage.cache_write_5m, usage.cache_write_1h];
     let written = written.into_iter().flatten().reduce(u64::saturating_add);
-    for (name, counts) in [
-        (
-            "prompt_tokens_details",
-            [
-                ("cached_tokens", usage.cached_input),
-                ("cache_write_tokens", written),
-                ("audio_tokens", usage.input_audio),
-            ],
-        ),
-        (
-            "completion_tokens_details",
-            [
-                ("reasoning_tokens", usage.reasoning),
-                ("audio_tokens", usage.output_audio),
-                ("image_tokens", usage.output_image),
-            ],
-        ),
-    ] {
-        let told = counts
-            .into_iter()
-            .filter_map(|(name, count)| Some((name, count?)));
-        let told: Vec<String> = told
-            .map(|(name, count)| format!(r#""{name}":{count}"#))
-            .collect();
-        if !told.is_empty() {
-            let _ = write!(out, r#","{name}":{{{}}}"#, told.join(","));
-        }
-    }
+    let prompt = [
+        ("cached_tokens", usage.cached_input),
+        ("cache_write_tokens", written),
+        ("audio_tokens", usage.input_audio),
+        ("image_tokens", usage.input_image),
+    ];
+    details(&mut out, "prompt_tokens_details", &prompt);
+    let completion = [
+        ("reasoning_tokens", usage.reasoning),
+        ("audio_tokens", usage.output_audio),
+        ("image_tokens", usage.output_image),
+    ];
+    details(&mut out, "completion_tokens_details", &completion);
     out.push('}');
     out
+}
+
+fn details(out: &mut String, name: &str, counts: &[(&str, Option<u64>)]) {
+    let told = counts
+        .iter()
+        .filter_map(|(name, count)| Some(format!(r#""{name}":{}"#, (*count)?)));
+    let told: Vec<String> = told.collect();
+    if !told.is_empty() {
+        // writing to a string cannot fail
+        let _ = write!(out, r#","{name}":{{{}}}"#, told.join(","));
+    }
 }

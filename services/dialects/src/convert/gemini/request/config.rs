@@ -134,7 +134,7 @@ impl<'a> Config<'a> {
             frequency_penalty: fields.take("frequencyPenalty"),
             logprobs,
             top_logprobs,
-            output: output(&mut fields)?,
+            output: output(&mut fields, rest)?,
             thinking: thinking(&mut fields, rest)?,
         };
         rest.push(fields.0);
@@ -142,11 +142,39 @@ impl<'a> Config<'a> {
     }
 }
 
-fn output<'a>(fields: &mut Members<'a>) -> Result<Output<'a>, Box<Refusal>> {
-    let mime = fields.take("responseMimeType");
+/// The type and the JSON schema that `responseFormat`, the newer form, has for text.
+fn text_format<'a>(
+    fields: &mut Members<'a>,
+    rest: &mut Vec<Fields<'a>>,
+) -> Result<[Option<Raw<'a>>; 2], Box<Refusal>> {
+    let mut found = [None, None];
+    for item in fields.each("responseFormat")? {
+        let mut item = Members(item.fields()?);
+        for other in ["image", "audio", "video"] {
+            if let Some(raw) = item.take(other) {
+                let why = "only answers of text are translated";
+                return Err(Refusal::unsupported(raw.path, why));
+            }
+        }
+        if let Some(mut text) = item.object("text")? {
+            found = [text.take("mimeType"), text.take("jsonSchema")];
+            rest.push(text.0);
+        }
+        rest.push(item.0);
+    }
+    Ok(found)
+}
+
+fn output<'a>(
+    fields: &mut Members<'a>,
+    rest: &mut Vec<Fields<'a>>,
+) -> Result<Output<'a>, Box<Refusal>> {
+    let [newer_mime, newer_schema] = text_format(fields, rest)?;
+    let mime = fields.take("responseMimeType").or(newer_mime);
     let plain_schema = fields
         .take("responseJsonSchema")
         .or_else(|| fields.take("_responseJsonSchema"))
+        .or(newer_schema)
         .map(Raw::object)
         .transpose()?;
     let schema = match (plain_schema, fields.take("responseSchema")) {

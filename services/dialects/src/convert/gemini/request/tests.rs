@@ -101,6 +101,20 @@ fn tools_and_schemas_are_read() {
 }
 
 #[test]
+fn the_newer_form_of_structured_output_is_read() {
+    let request = read(
+        r#"{"contents":[],"generationConfig":{"responseFormat":[{"text":{"mimeType":"application/json","jsonSchema":{"type":"object"}}}]}}"#,
+    );
+    assert!(
+        matches!(&request.config.output, Output::Schema(schema) if schema.render() == r#"{"type":"object"}"#)
+    );
+    assert_eq!(dropped(request), Vec::<String>::new());
+    let body = r#"{"contents":[],"generation_config":{"response_format":[{"image":{}}]}}"#;
+    let refusal = Request::read(&Raw::body(body)).unwrap_err();
+    assert_eq!(refusal.param, "generation_config.response_format[0].image");
+}
+
+#[test]
 fn what_no_other_dialect_has_is_refused() {
     for (body, param) in [
         (
