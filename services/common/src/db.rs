@@ -37,6 +37,9 @@ pub enum DatabaseConfig {
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// What is wrong with a URL that cannot be used.
+const BAD_URL: &str = "`database.url` is no address of PostgreSQL; expected \
+    `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with `%` codes for characters that have a meaning in it";
 /// Between two questions whether a database is there.
 const REACH_PAUSE: Duration = Duration::from_millis(200);
 
@@ -71,7 +74,10 @@ impl Database {
                     .connect_lazy(true)
                     .test_before_acquire_if_idle_for(Duration::from_secs(30))
                     .statement_timeout(STATEMENT_TIMEOUT);
-                let writer = sea_orm::Database::connect(options).await?;
+                // Nothing is connected to yet: what fails is the URL, and the error repeats it, with the password.
+                let connected = sea_orm::Database::connect(options).await;
+                let writer =
+                    connected.map_err(|_| DbErr::Conn(RuntimeErr::Internal(BAD_URL.to_owned())))?;
                 Ok(Self {
                     reader: writer.clone(),
                     writer,

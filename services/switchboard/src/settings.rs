@@ -172,19 +172,31 @@ impl std::fmt::Debug for RedisSettings {
     }
 }
 
-/// A URL without its password, for eyes.
+/// A URL, or several, without passwords, for eyes. It need not be right: of what looks wrong less is shown.
 #[must_use]
 pub fn redacted(url: &str) -> String {
-    let parts = url.split(',').map(|url| {
-        let Some((scheme, rest)) = url.split_once("://") else {
-            return url.to_owned();
-        };
-        match rest.rsplit_once('@') {
-            Some((_, host)) => format!("{scheme}://***@{host}"),
-            None => url.to_owned(),
-        }
-    });
-    parts.collect::<Vec<_>>().join(",")
+    let several = url.split(',').all(|url| url.contains("://"));
+    if several {
+        let parts: Vec<_> = url.split(',').map(redacted_one).collect();
+        parts.join(",")
+    } else {
+        // A password may hold a comma.
+        redacted_one(url)
+    }
+}
+
+fn redacted_one(url: &str) -> String {
+    let (url, query) = match url.split_once('?') {
+        Some((url, _)) => (url, "?***"),
+        None => (url, ""),
+    };
+    let Some((before, host)) = url.rsplit_once('@') else {
+        return format!("{url}{query}");
+    };
+    match before.split_once("://") {
+        Some((scheme, _)) => format!("{scheme}://***@{host}{query}"),
+        None => format!("***@{host}{query}"),
+    }
 }
 
 /// Settings that contradict each other.
@@ -331,6 +343,18 @@ mod tests {
             redacted("postgres://u:p@ss@db:5432/x"),
             "postgres://***@db:5432/x"
         );
+        for (url, shown) in [
+            ("postgres:/u:hunter2@db/x", "***@db/x"),
+            ("u:hunter2@db/x", "***@db/x"),
+            ("redis://:hun,ter2@r:6379", "redis://***@r:6379"),
+            (
+                "redis://:a@r:1,redis://:b@s:2",
+                "redis://***@r:1,redis://***@s:2",
+            ),
+            ("postgres://db/x?password=hunter2", "postgres://db/x?***"),
+        ] {
+            assert_eq!(redacted(url), shown);
+        }
         let mut settings = Settings::default();
         settings.redis.url = "redis://:hunter2@r:6379".to_owned();
         let text = format!("{settings:?}") + &serde_json::to_string(&settings.shown()).unwrap();

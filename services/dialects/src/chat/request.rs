@@ -81,11 +81,12 @@ impl ChatRequest {
         Ok(request)
     }
 
-    /// The output limit that holds for each of the `n` answers: the smaller one where both names are used.
+    /// The output limit of each of the `n` answers: the larger one where both names are used, as upstreams differ in which of them
+    /// they heed, and money must be held for either (BILL-3).
     #[must_use]
     pub fn output_limit(&self) -> Option<u64> {
         match (self.max_completion_tokens, self.max_tokens) {
-            (Some(a), Some(b)) => Some(a.min(b)),
+            (Some(a), Some(b)) => Some(a.max(b)),
             (a, b) => a.or(b),
         }
     }
@@ -93,10 +94,14 @@ impl ChatRequest {
     fn read_field(&mut self, text: &str, name: &str, value: Value) -> Result<(), RequestError> {
         match name {
             "max_completion_tokens" => {
-                self.max_completion_tokens =
-                    self.fields.limit("max_completion_tokens", 1, text, value)?;
+                let limit = self.fields.limit("max_completion_tokens", 1, text, value)?;
+                self.max_completion_tokens = self.max_completion_tokens.max(limit);
             }
-            "max_tokens" => self.max_tokens = self.fields.limit("max_tokens", 1, text, value)?,
+            // Said twice, either may count.
+            "max_tokens" => {
+                let limit = self.fields.limit("max_tokens", 1, text, value)?;
+                self.max_tokens = self.max_tokens.max(limit);
+            }
             "tools" | "functions" => {
                 self.has_tools |= value.kind == Kind::Array && has_members(text, value);
             }

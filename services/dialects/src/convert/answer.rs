@@ -18,8 +18,6 @@ pub(super) struct TranslatedStream {
     ended: bool,
     /// Something of it was given out.
     given: bool,
-    /// It failed before it had content and before anything was given out: what was to begin it is not said.
-    spoiled: bool,
 }
 
 /// Reads events and says them again.
@@ -97,16 +95,20 @@ impl TranslatedStream {
             out: BytesMut::new(),
             ended: false,
             given: false,
-            spoiled: false,
         }
     }
 
-    /// Says what the upstream's stream gives out by now.
+    /// Whether the caller has something of the answer, or will.
+    fn said(&self) -> bool {
+        self.given || !self.out.is_empty()
+    }
+
+    /// Says what the upstream's stream gives out by now. What fails before the caller has anything of it was not said at all,
+    /// whatever the upstream sent: another one may do better (FWD-3, FWD-4).
     fn turn(&mut self) -> Result<(), Box<UpstreamError>> {
         let said = self.say();
-        if said.is_err() && !self.given && !self.upstream.has_content() {
+        if said.is_err() && !self.given {
             self.out.clear();
-            self.spoiled = true;
         }
         said
     }
@@ -149,11 +151,11 @@ impl AnswerStream for TranslatedStream {
     }
 
     fn committed(&self) -> bool {
-        self.upstream.committed() && !self.spoiled
+        self.upstream.committed() && self.said()
     }
 
     fn has_content(&self) -> bool {
-        self.upstream.has_content()
+        self.upstream.has_content() && self.said()
     }
 
     fn done(&self) -> bool {

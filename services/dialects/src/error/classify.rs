@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::{Class, MAX_BODY, Shape, UpstreamError, bounded, delay};
+use super::{Class, MAX_BODY, MAX_FIELD, Shape, UpstreamError, bounded, delay};
 use crate::json::{Cursor, JsonError, Kind, Value, whole_number};
 use crate::usage::key_is;
 
@@ -156,7 +156,7 @@ impl UpstreamError {
     /// Classifies an answer whose HTTP status is no success. `now` resolves a `Retry-After` that is a date.
     #[must_use]
     pub fn from_http(status: u16, headers: &HeaderMap, body: &Bytes, now: SystemTime) -> Self {
-        let said = Said::from_body(body).unwrap_or_default();
+        let said = Said::from_body(body).unwrap_or_else(|| Said::in_words(body));
         let mut error = said.classified(Some(status));
         error.retry_after = delay::retry_after(headers, now).or(error.retry_after);
         error.should_retry = match headers
@@ -266,6 +266,18 @@ impl Said {
         Some(said)
     }
 
+    /// An error in plain words; a page of HTML says nothing.
+    fn in_words(body: &[u8]) -> Self {
+        let words = std::str::from_utf8(body).ok().map(str::trim);
+        let words = words.filter(|words| {
+            words.len() <= MAX_FIELD && !words.is_empty() && !words.starts_with(['<', '{', '['])
+        });
+        Self {
+            message: words.map(str::to_owned),
+            ..Self::default()
+        }
+    }
+
     fn read_error(&mut self, text: &str, error: Value) -> Result<(), JsonError> {
         if let Some(message) = error.text() {
             self.message = Some(bounded(&message.decode(text)));
@@ -285,7 +297,7 @@ impl Said {
                 _ => None,
             };
             match &*key.decode(text) {
-                "message" | "detail" => {
+                "message" | "detail" if value.kind != Kind::Array => {
                     self.proper |= value.kind == Kind::String;
                     self.message = word().or(self.message.take());
                 }
@@ -302,6 +314,7 @@ impl Said {
                     self.kind = self.kind.take().or_else(word);
                 }
                 "details" if value.kind == Kind::Array => self.read_details(text, value)?,
+                "detail" => self.read_found(text, value)?,
                 // Azure nests the policy's own code
                 "innererror" | "metadata" if value.kind == Kind::Object => {
                     let mut inner = Self::default();
@@ -343,6 +356,26 @@ impl Said {
                     "reason" if KEYS.contains(&&*word) => self.code = Some(word.into_owned()),
                     _ => {}
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// FastAPI's `detail`, as vLLM, SGLang and others give it: what is wrong first, with its place in the request.
+    fn read_found(&mut self, text: &str, found: Value) -> Result<(), JsonError> {
+        let mut cursor = Cursor::at_value(text, found);
+        cursor.enter_array()?;
+        if !cursor.next_item(&mut true)? || cursor.kind()? != Kind::Object {
+            return Ok(());
+        }
+        cursor.enter_object()?;
+        let mut first = true;
+        while let Some(key) = cursor.next_key(&mut first)? {
+            let value = cursor.skip()?;
+            match &*key.decode(text) {
+                "msg" => self.message = value.text().map(|msg| bounded(&msg.decode(text))),
+                "loc" if value.kind == Kind::Array => self.param = Some(place(text, value)?),
+                _ => {}
             }
         }
         Ok(())
@@ -458,4 +491,33 @@ fn as_status(number: u64) -> Option<u16> {
 
 fn is_one_of(word: &str, words: &[&str]) -> bool {
     words.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// `["body","messages",0,"role"]` as `messages[0].role`.
+fn place(text: &str, steps: Value) -> Result<String, JsonError> {
+    let mut cursor = Cursor::at_value(text, steps);
+    cursor.enter_array()?;
+    let mut place = String::new();
+    let mut first = true;
+    while cursor.next_item(&mut first)? {
+        let step = cursor.skip()?;
+        match step.text() {
+            Some(name) => {
+                let name = name.decode(text);
+                if place.is_empty() && name == "body" {
+                    continue;
+                }
+                if !place.is_empty() {
+                    place.push('.');
+                }
+                place.push_str(&name);
+            }
+            None => {
+                place.push('[');
+                place.push_str(step.span.of(text));
+                place.push(']');
+            }
+        }
+    }
+    Ok(bounded(&place))
 }

@@ -107,6 +107,20 @@ fn a_body_that_is_no_error_object_is_wrapped() {
 }
 
 #[test]
+fn what_a_server_finds_wrong_reaches_the_caller_with_its_place() {
+    let body = r#"{"detail":[{"type":"missing","loc":["body","messages",0,"role"],"msg":"Field required","input":{}}]}"#;
+    let shown = http(422, body).for_caller(Shape::OpenAi).unwrap();
+    assert_eq!(
+        (shown.status, &*shown.message, shown.param.as_deref()),
+        (422, "Field required", Some("messages[0].role"))
+    );
+    let shown = http(400, "max_tokens must be at most 10\n")
+        .for_caller(Shape::OpenAi)
+        .unwrap();
+    assert_eq!(shown.message, "max_tokens must be at most 10");
+}
+
+#[test]
 fn money_gone_is_told_from_a_rate_limit_by_its_code() {
     for code in [
         "insufficient_quota",

@@ -55,7 +55,7 @@ impl Address {
     pub(crate) fn new(config: &StateConfig) -> Result<Self, Error> {
         let Some(url) = &config.url else {
             return Err(Error::config(
-                "state.url: expected the Redis to use, such as `redis://127.0.0.1:6379`",
+                "redis.url: expected the Redis to use, such as `redis://127.0.0.1:6379`",
             ));
         };
         let nodes = url
@@ -65,7 +65,7 @@ impl Address {
                 let info = url.trim().into_connection_info().map_err(|_| {
                     // The text may bear a password: it stays out of the error.
                     Error::config(
-                        "state.url: expected `redis://HOST:PORT`, `rediss://HOST:PORT` or `redis+unix:///PATH`",
+                        "redis.url: expected `redis://HOST:PORT`, `rediss://HOST:PORT` or `redis+unix:///PATH`",
                     )
                 })?;
                 Ok(info.set_tcp_settings(TcpSettings::default().set_nodelay(true)))
@@ -202,13 +202,13 @@ impl Server {
         let major = field("redis_version")
             .and_then(|version| version.split('.').next()?.parse::<u32>().ok());
         if major.is_some_and(|major| major < 7) {
-            self.unfit = Some("state.url: expected Redis 7 or newer".into());
+            self.unfit = Some("redis.url: expected Redis 7 or newer".into());
         }
         let bounded = field("maxmemory").is_some_and(|bytes| bytes != "0");
         let policy = field("maxmemory_policy").unwrap_or("noeviction");
         if bounded && policy != "noeviction" {
             self.unfit = Some(format!(
-                "state.url: this Redis evicts keys (maxmemory-policy {policy}), and with them slots and holds; \
+                "redis.url: this Redis evicts keys (maxmemory-policy {policy}), and with them slots and holds; \
                  run `CONFIG SET maxmemory-policy noeviction` and set it in its configuration"
             ));
         }
@@ -275,6 +275,6 @@ mod tests {
             ..StateConfig::default()
         };
         let refusal = Address::new(&config).err().unwrap().to_string();
-        assert!(refusal.contains("state.url") && !refusal.contains("hunter2"));
+        assert!(refusal.contains("redis.url") && !refusal.contains("hunter2"));
     }
 }

@@ -155,7 +155,7 @@ impl Fault {
         match self.kind {
             Kind::Answer(Class::RateLimited) => {
                 let after = self.retry_after.unwrap_or(Duration::from_secs(1));
-                let text = "all upstreams of this model are rate limited; try again later";
+                let text = "no upstream of this model takes more requests at the moment (their rate limits); try again later";
                 failure(Reason::RateLimitExceeded, text).retry_after(after)
             }
             Kind::Answer(Class::Unauthorized | Class::Forbidden | Class::Quota)
@@ -192,9 +192,10 @@ impl Fault {
                 Reason::UpstreamFailed,
                 "the upstream ended its answer before it was complete",
             ),
-            Kind::Answer(Class::Malformed | Class::Empty | Class::Unexpected) => {
-                failure(Reason::UpstreamFailed, "the upstream's answer is not one")
-            }
+            Kind::Answer(Class::Malformed | Class::Empty | Class::Unexpected) => failure(
+                Reason::UpstreamFailed,
+                "the upstream answered with something that is no answer of its API",
+            ),
             Kind::Answer(_) => failure(Reason::UpstreamFailed, "the upstream failed"),
             Kind::Unsupported => failure(
                 Reason::UnsupportedParameter,

@@ -25,6 +25,9 @@ pub(super) async fn advance(
     fault: Fault,
 ) -> Result<(), Ended> {
     course.note_limit(&fault);
+    if fault.unsent.is_none() {
+        course.heard = Some(fault.clone());
+    }
     let made = course.live.story(|story| story.attempts.len());
     let allowed = match request.resolved.model.max_attempts {
         0 => 3,
@@ -131,7 +134,9 @@ impl Course {
     /// The failure of the last attempt. When to come back is the earliest time at which anyone may be usable again: one of
     /// those that were tried, or one whom the scheduler left out (CASES D12).
     fn last_word(&self, fault: &Fault, again_in: Option<Duration>) -> Failure {
-        let mut failure = fault.failure();
+        // That the last target had nothing for the request says nothing of the request where another one was merely away.
+        let heard = self.heard.as_ref().filter(|_| fault.unsent.is_some());
+        let mut failure = heard.unwrap_or(fault).failure();
         if let Some(own) = failure.retry_after {
             let now = Instant::now();
             let tried = self.limited.iter().map(|(_, at)| *at - now);

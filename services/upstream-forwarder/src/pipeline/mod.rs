@@ -135,6 +135,8 @@ pub(crate) struct Course {
     left: Vec<Candidate>,
     /// Tries on the last candidate after its 429.
     last_tries: u32,
+    /// The last failure of an upstream that was asked.
+    heard: Option<Fault>,
     /// Who said 429 for a while, and until when.
     limited: Vec<(TargetKey, Instant)>,
     /// When the first byte of the attempt's answer must be there.
@@ -285,6 +287,7 @@ impl Course {
             candidate: Candidate::default(),
             left: Vec::new(),
             last_tries: 0,
+            heard: None,
             limited: Vec::new(),
             first_byte_due: None,
             outcome: None,

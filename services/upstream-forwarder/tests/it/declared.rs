@@ -106,6 +106,22 @@ async fn another_account_serves_what_one_would_have_to_refuse() {
     rig.end().await;
 }
 
+/// One account is away for a moment, the other has nothing for the request: the caller may come again.
+#[tokio::test]
+async fn an_account_that_failed_is_not_taken_for_a_request_that_nobody_serves() {
+    let rig = rig(Some(true), false).await;
+    rig.world.state().candidates.swap(0, 1);
+    let broken = json!({"error": {"message": "x", "type": "server_error"}});
+    rig.upstream.push(Script::json(500, &broken));
+    let answer = rig.chat(&asked()).await;
+    let failure = answer.failure.unwrap();
+    assert_eq!(failure.reason, Reason::UpstreamFailed);
+    let settled = rig.settlement(&answer.id).await;
+    let errors: Vec<_> = settled.attempts.iter().map(|tried| &*tried.error).collect();
+    assert_eq!(errors, ["server", "unsupported"]);
+    rig.end().await;
+}
+
 fn rule(path: &str, equals: &str, means: ErrorMeaning) -> ErrorRule {
     ErrorRule {
         path: path.to_owned(),

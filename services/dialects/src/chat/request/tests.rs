@@ -49,7 +49,9 @@ fn facts_are_read() {
         (request.max_tokens, request.max_completion_tokens),
         (Some(5), Some(100))
     );
-    assert_eq!(request.output_limit(), Some(5));
+    assert_eq!(request.output_limit(), Some(100));
+    let twice = peek(r#"{"messages":[{}],"model":"m","max_tokens":9,"max_tokens":1}"#);
+    assert_eq!(twice.output_limit(), Some(9));
     let plain = peek(
         r#"{"messages":[{}],"model":"m","n":null,"stream":null,"tools":[ ],"response_format":{"type":"text"}}"#,
     );

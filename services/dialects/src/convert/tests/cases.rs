@@ -521,3 +521,29 @@ fn a_model_that_gave_up_before_it_said_anything_leaves_no_trace() {
         assert!(stream.committed() && !stream.done(), "{caller:?}");
     }
 }
+
+#[test]
+fn what_cannot_be_said_again_leaves_no_trace_before_anything_of_it_went_out() {
+    let chunk = |delta: Value| {
+        json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "up",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
+    };
+    let call = json!({"index": -1, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let broken = chunk(json!({"role": "assistant", "tool_calls": [call]}));
+    let said = chunk(json!({"role": "assistant", "content": "Let me"}));
+    for caller in [Format::Responses, Format::Anthropic, Format::Gemini] {
+        let ask = with(ask(caller), json!({"stream": true}));
+        let translation = translated((caller, Format::Chat), "up", &ask).unwrap();
+        let mut stream = translation.stream(StreamOptions::default());
+        let failed = stream.push(events(std::slice::from_ref(&broken)));
+        assert!(failed.unwrap_err().class.retryable(), "{caller:?}");
+        assert_eq!(stream.take(), None, "{caller:?}");
+        assert!(!stream.committed() && !stream.has_content(), "{caller:?}");
+
+        let mut stream = translation.stream(StreamOptions::default());
+        stream.push(events(std::slice::from_ref(&said))).unwrap();
+        assert!(stream.take().is_some(), "{caller:?}");
+        assert!(stream.push(events(std::slice::from_ref(&broken))).is_err());
+        assert!(stream.committed() && stream.has_content(), "{caller:?}");
+    }
+}
