@@ -87,6 +87,12 @@ impl Usage {
         .reduce(u64::saturating_add)
     }
 
+    /// The same, with no part larger than its whole: thoughts are output, whatever the upstream counted.
+    pub(crate) fn sound(self) -> Self {
+        let output = self.output.max(self.reasoning);
+        Self { output, ..self }
+    }
+
     /// Whether nothing at all was told.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::part::{Part, Reader, Writer};
 use crate::carry::{AnswerStream, Progress};
-use crate::error::UpstreamError;
+use crate::error::{Class, UpstreamError};
 use crate::sse::Decoder;
 use crate::text::TextBuffer;
 use crate::usage::{Usage, UsageReport};
@@ -40,8 +40,16 @@ impl Saying {
             let data = self.decoder.data(&frame)?;
             let name = self.decoder.name(&frame);
             let name = name.and_then(|name| std::str::from_utf8(name).ok());
-            let mut put = |choice: u32, part: Part<'_>| writer.part(choice, part, out);
+            let mut nameless = false;
+            let mut put = |choice: u32, part: Part<'_>| {
+                nameless |= is_nameless(&part);
+                writer.part(choice, part, out);
+            };
             self.reader.event(name, data, &mut put)?;
+            if nameless {
+                let text = "the upstream calls a tool without naming it";
+                return Err(Box::new(UpstreamError::found(Class::Malformed, text)));
+            }
         }
         Ok(())
     }
@@ -53,11 +61,16 @@ impl Saying {
         self.reader
             .end(&mut |choice: u32, part: Part<'_>| writer.part(choice, part, out));
         if let Some(usage) = usage {
-            self.writer.part(0, Part::Usage(usage), out);
+            self.writer.part(0, Part::Usage(usage.sound()), out);
         }
         self.writer.end(out);
         Ok(())
     }
+}
+
+/// A call that nobody can answer.
+const fn is_nameless(part: &Part<'_>) -> bool {
+    matches!(part, Part::Call { name, .. } if name.is_empty())
 }
 
 /// Says a whole answer, given as the events that would have been streamed, as one document.

@@ -623,6 +623,29 @@ fn a_conversation_in_which_nothing_is_said_is_refused_by_its_field() {
 }
 
 #[test]
+fn a_call_without_a_name_is_no_answer() {
+    let translation = open(Format::Chat, Format::Gemini, false);
+    let part = json!({"functionCall": {"args": {}}});
+    let body = json!({"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}]});
+    let body = Bytes::from(body.to_string());
+    let error = translation.read(&body, &ReadOptions::default());
+    assert_eq!(error.unwrap_err().class, crate::Class::Malformed);
+    let translation = open(Format::Anthropic, Format::Chat, false);
+    let body = |finish: &str, calls: Value| {
+        let message = json!({"role": "assistant", "content": "a", "tool_calls": calls});
+        let choice = json!({"index": 0, "message": message, "finish_reason": finish});
+        Bytes::from(json!({"object": "chat.completion", "choices": [choice]}).to_string())
+    };
+    let nameless = json!([{"id": "c", "type": "function", "function": {"arguments": "{}"}}]);
+    let read = |body: Bytes| translation.read(&body, &ReadOptions::default());
+    assert!(read(body("tool_calls", nameless)).is_err());
+    // Nobody is to wait for calls that were announced and did not come.
+    let said = read(body("tool_calls", Value::Null)).unwrap().body;
+    let said: Value = serde_json::from_slice(&said).unwrap();
+    assert_eq!(said["stop_reason"], "end_turn");
+}
+
+#[test]
 fn what_a_whole_response_cites_reaches_callers_of_chat() {
     let body = json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "up",
         "output": [{"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [

@@ -99,3 +99,15 @@ proptest! {
         prop_assert!(usage.reasoning.unwrap_or(0) <= completion);
     }
 }
+
+#[test]
+fn thoughts_are_never_more_than_the_output() {
+    let usage = Usage {
+        output: Some(3),
+        reasoning: Some(5),
+        ..Usage::default()
+    };
+    assert_eq!(usage.sound().output, Some(5));
+    let untold = Usage::default();
+    assert_eq!(untold.sound(), untold);
+}

@@ -168,4 +168,15 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn answers_that_may_be_wrong_fail_or_come_out_as_the_callers_dialect_demands(choices in prop::collection::vec(any::<u16>(), 0..600)) {
+        for (caller, upstream) in pairs() {
+            let mut source = Source::new(choices.clone(), true);
+            if let Err(error) = answer_laws::odd_answer(&mut source, answer::Pair { caller, upstream }) {
+                let (caller, upstream) = (name(caller), name(upstream));
+                return Err(TestCaseError::fail(format!("{caller} of {upstream}: {error}")));
+            }
+        }
+    }
 }

@@ -363,6 +363,8 @@ impl AnthropicWriter {
         let word = match word {
             "end_turn" if self.refused => "refusal",
             "end_turn" | "stop_sequence" if !self.calls.is_empty() => "tool_use",
+            // Clients would wait for calls that never come.
+            "tool_use" if self.calls.is_empty() => "end_turn",
             word => word,
         };
         let _ = write!(out, r#""stop_reason":"{word}","stop_sequence":"#);

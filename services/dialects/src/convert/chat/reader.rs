@@ -431,7 +431,21 @@ impl State {
 
     fn end_calls(&mut self, put: &mut Put<'_>) {
         for (call, key) in self.calls.iter_mut().zip(0..) {
-            if std::mem::replace(&mut call.ended, true) || !call.begun {
+            if std::mem::replace(&mut call.ended, true) {
+                continue;
+            }
+            if !call.begun {
+                // It has no name, which is for whoever says it to judge.
+                put(
+                    self.index,
+                    Part::Call {
+                        key,
+                        id: &call.id,
+                        name: "",
+                        custom: false,
+                        seal: None,
+                    },
+                );
                 continue;
             }
             if call.custom {

@@ -5,7 +5,7 @@ use switchboard_dialects::convert::Format;
 use super::answer::{self, Answer, End, Pair, Piece};
 use super::said::{self, Said};
 use super::source::Source;
-use super::upstream;
+use super::{spoil, upstream};
 use crate::json::Json;
 use crate::valid;
 use crate::wire;
@@ -164,4 +164,75 @@ fn ends(caller: Format, end: End, plain: bool, said: &Said) -> Result<(), String
         return Err(format!("it ends with {:?}", said.end));
     }
     Ok(())
+}
+
+/// An answer that may be wrong in any way is refused, or comes out as what the caller's dialect demands, however it arrives.
+pub(super) fn odd_answer(source: &mut Source, pair: Pair) -> Result<(), String> {
+    let answer = answer::answer(source, pair);
+    let both = (pair.caller, pair.upstream);
+    let open = |streamed| {
+        let asked = answer::asked(pair, &answer, streamed).compact();
+        wire::open(both, streamed, &asked).map_err(|refusal| format!("{refusal:?}\n{asked}"))
+    };
+    let (plain, streaming) = (open(false)?, open(true)?);
+    let mut document = upstream::whole(pair.upstream, &answer);
+    spoil(source, &mut document);
+    let document = document.compact();
+    let shown =
+        |what: &str, out: &str, error: String| format!("{what}: {error}\nof {document}\n{out}");
+    if let Ok(whole) = wire::whole(&plain, &document) {
+        but_arguments(valid::answer(pair.caller, &whole))
+            .map_err(|error| shown("whole", &whole, error))?;
+        let events = wire::whole_as_events(&streaming, &document)
+            .map_err(|error| shown("events", &whole, error))?;
+        but_arguments(valid::stream(pair.caller, &events))
+            .map_err(|error| shown("events", &events, error))?;
+    }
+    let sent = upstream::stream(source, pair.upstream, &answer);
+    let sent = damaged(source, &sent);
+    let shown = |out: &str, error: String| format!("stream: {error}\nof {sent}\n{out}");
+    let whole = wire::streamed(&streaming, sent.as_bytes(), usize::MAX);
+    if let Ok(stream) = &whole {
+        but_arguments(valid::stream(pair.caller, stream)).map_err(|error| shown(stream, error))?;
+    }
+    let piece = 1 + source.pick(90);
+    let pieces = wire::streamed(&streaming, sent.as_bytes(), piece);
+    // What fails before anything was given out gives nothing out, so that it matters what was read at once.
+    match pieces == whole || (pieces.is_err() && whole.is_err()) {
+        true => Ok(()),
+        false => Err(shown(
+            &format!("{whole:?}\n{pieces:?}"),
+            format!("in pieces of {piece}"),
+        )),
+    }
+}
+
+/// Events of which some are changed, left out, said twice or too early.
+fn damaged(source: &mut Source, stream: &str) -> String {
+    let mut out: Vec<String> = Vec::new();
+    for event in stream.split_inclusive("\n\n") {
+        let (head, data) = event.split_once("data: ").unwrap_or((event, ""));
+        let mut event = event.to_owned();
+        if let Ok(mut data) = Json::parse(data.trim_end()) {
+            spoil(source, &mut data);
+            event = format!("{head}data: {}\n\n", data.compact());
+        }
+        match source.pick(60) {
+            57 => {}
+            58 => out.extend([event.clone(), event]),
+            59 => out.insert(out.len().saturating_sub(1), event),
+            _ => out.push(event),
+        }
+    }
+    out.concat()
+}
+
+/// Arguments are the model's own: what it says wrong is said wrong.
+fn but_arguments(check: valid::Check) -> valid::Check {
+    check.or_else(
+        |error| match error.contains("no JSON") || error.contains("arguments") {
+            true => Ok(()),
+            false => Err(error),
+        },
+    )
 }

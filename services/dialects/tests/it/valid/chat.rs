@@ -387,8 +387,9 @@ pub(super) fn stream(events: &[Event<'_>]) -> Check {
         }
     }
     need(!choices.is_empty(), || "no choice".into())?;
+    // It is said where it was asked for, and the upstream told.
     need(
-        used == first.is_some_and(|first| first.has("usage")),
+        !used || first.is_some_and(|first| first.has("usage")),
         || "the usage chunk".into(),
     )?;
     for (at, (index, choice)) in choices.iter().enumerate() {
