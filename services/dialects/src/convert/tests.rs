@@ -2,12 +2,10 @@
 //! (PROTOCOLS §13).
 
 mod cases;
-mod generated;
 mod table;
 
 use serde_json::{Value, json};
 
-use super::part::Part;
 use super::*;
 use crate::sse::Decoder;
 

@@ -8,6 +8,7 @@ mod chat;
 mod conversation;
 mod gemini;
 mod laws;
+mod rare;
 mod responses;
 mod said;
 mod source;
@@ -49,6 +50,9 @@ fn request(source: &mut Source, caller: Format) -> Json {
         Format::Anthropic => anthropic::request(source, &said),
         Format::Gemini => gemini::request(source, &said),
     };
+    if source.once_in(6) {
+        rare::add(source, caller, &mut body);
+    }
     spoil(source, &mut body);
     body
 }

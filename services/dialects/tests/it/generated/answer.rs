@@ -165,9 +165,10 @@ fn call(source: &mut Source, pair: Pair, number: usize) -> Call {
         _ if custom => source.text(),
         0 => "{}".to_owned(),
         _ => format!(
-            r#"{{"{}":"{} é\"\\\n","big":9007199254740993,"tiny":-1.50e-7,"list":[null,true,{{}}]}}"#,
+            r#"{{"{}":"{} é\"\\\n","big":9007199254740993,"more":{}}}"#,
             source.mark(),
-            source.mark()
+            source.mark(),
+            source.json(3)
         ),
     };
     let seal = pair.upstream == Format::Gemini && source.once_in(3);

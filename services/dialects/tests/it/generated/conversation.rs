@@ -322,10 +322,8 @@ impl Saying<'_> {
 
 /// Arguments whose bytes must not change.
 fn arguments(source: &mut Source) -> String {
-    let (key, value) = (source.mark(), source.mark());
-    format!(
-        r#"{{"{key}":"{value} é\"\\\n","big":9007199254740993,"tiny":-1.50e-7,"list":[null,true,{{}}]}}"#
-    )
+    let (key, value, more) = (source.mark(), source.mark(), source.json(3));
+    format!(r#"{{"{key}":"{value} é\"\\\n","big":9007199254740993,"more":{more}}}"#)
 }
 
 /// Base64.

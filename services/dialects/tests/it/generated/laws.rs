@@ -193,6 +193,8 @@ fn named(path: &str, dropped: &[String]) -> bool {
                 "input[].content",
                 "input[].encryptedcontent",
             ],
+            // So are items of tools that the provider ran.
+            "input[].mcpcall" | "input[].websearchcall" => &["input[].xodd"],
             "messages[].content[].thinking" => &["messages[].content[].signature"],
             "messages[].content[].redactedthinking" => &["messages[].content[].data"],
             "messages[].reasoningdetails[]" => &["messages[].reasoningcontent"],

@@ -67,8 +67,35 @@ impl Source {
     /// A text with a mark.
     pub(crate) fn text(&mut self) -> String {
         let mark = self.mark();
-        let odd = self.one(ODD);
-        format!("{mark}{odd}")
+        let mut text = format!("{mark}{}", self.one(ODD));
+        if self.once_in(6) {
+            for _ in 0..self.pick(8) {
+                let code = u32::try_from(self.pick(0x1_0000)).unwrap_or(0);
+                text.push(char::from_u32(code).unwrap_or('\u{1f9ff}'));
+            }
+        }
+        text
+    }
+
+    /// Some JSON.
+    pub(crate) fn json(&mut self, depth: usize) -> String {
+        match self.pick(if depth == 0 { 5 } else { 7 }) {
+            0 => "null".to_owned(),
+            1 => "true".to_owned(),
+            2 => format!("-{}", self.pick(1000)),
+            3 => "1.50e-7".to_owned(),
+            4 => crate::json::Json::of(self.text()).compact(),
+            5 => {
+                let items: Vec<_> = (0..self.pick(3)).map(|_| self.json(depth - 1)).collect();
+                format!("[{}]", items.join(","))
+            }
+            _ => {
+                let members =
+                    (0..self.pick(3)).map(|at| format!("\"k{at}\":{}", self.json(depth - 1)));
+                let members: Vec<_> = members.collect();
+                format!("{{{}}}", members.join(","))
+            }
+        }
     }
 
     /// A number that comes once, from 0 to 1.

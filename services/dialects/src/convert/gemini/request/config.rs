@@ -98,6 +98,7 @@ impl<'a> Config<'a> {
             ("seed", f64::MIN, f64::MAX),
             ("presencePenalty", -2.0, 2.0),
             ("frequencyPenalty", -2.0, 2.0),
+            ("logprobs", 0.0, 20.0),
         ] {
             fields.within(name, low, high)?;
         }
