@@ -16,6 +16,7 @@ scenarios! { [in_process, split] {
     typed_calls_take_the_same_way,
     a_schema_reaches_whoever_stands_in,
     a_name_is_a_name_in_every_dialect,
+    counting_is_not_translated_into_an_answer_that_costs_money,
     what_one_account_sealed_is_left_out_for_another_and_the_turn_answered,
 } }
 
@@ -546,5 +547,45 @@ async fn a_name_is_a_name_in_every_dialect(builder: Builder) {
             assert_eq!(asked["model"], "claude/up:beta", "{name}");
         }
     }
+    stack.finish().await;
+}
+
+/// What tokens are is a model's own, and the translation of a call that counts them would be a call that generates.
+async fn counting_is_not_translated_into_an_answer_that_costs_money(builder: Builder) {
+    let stack = builder.setup(setup()).start().await;
+    let caller = stack.caller("k");
+    let usage = json!({"input_tokens": 5, "output_tokens": 1});
+    stack.upstream.default(Script::json(200, &message(&usage)));
+    let turn = json!([{"role": "user", "content": "hi"}]);
+    let contents = json!({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]});
+    for model in ["claude", "chat", "gemini", "responses"] {
+        let counts = [
+            (
+                "claude",
+                "/v1/messages/count_tokens".to_owned(),
+                json!({"model": model, "messages": turn}),
+            ),
+            (
+                "responses",
+                "/v1/responses/input_tokens".to_owned(),
+                json!({"model": model, "input": "hi"}),
+            ),
+            (
+                "gemini",
+                format!("/v1beta/models/{model}:countTokens"),
+                contents.clone(),
+            ),
+        ];
+        for (own, path, body) in counts {
+            if own == model {
+                continue;
+            }
+            let told = caller.send(&path, body.to_string()).await;
+            let told = told.expect(400).json();
+            let said = format!("model `{model}` cannot be called in this API");
+            assert_eq!(told["error"]["message"], said, "{path}");
+        }
+    }
+    assert!(stack.upstream.log().requests.is_empty());
     stack.finish().await;
 }
