@@ -266,7 +266,8 @@ async fn several_members_and_several_codings_are_one_answer() {
     rig.end().await;
 }
 
-const TOO_LONG: [&str; 6] = [
+/// Wordings of an upstream that the request is too long for (CASES C26).
+pub const TOO_LONG: [&str; 6] = [
     "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
     "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
     "input tokens exceed the configured limit of 8192 tokens",
@@ -276,7 +277,7 @@ const TOO_LONG: [&str; 6] = [
 ];
 
 /// `context_length_exceeded` in the form of the caller's vendor.
-fn says_too_long(vendor: Vendor, body: &Value, message: &str, what: &str) {
+pub fn says_too_long(vendor: Vendor, body: &Value, message: &str, what: &str) {
     let error = &body["error"];
     assert_eq!(error["message"], message, "{what}");
     match vendor {

@@ -7,6 +7,7 @@ use switchboard_proto::billing::v1::Ending;
 
 use crate::{
     dialects::{SAID, Spoken, Vendor, streaming},
+    every_dialect::{TOO_LONG, says_too_long},
     rig::{Rig, SECRET, config},
 };
 
@@ -204,28 +205,56 @@ async fn the_upstreams_refusal_of_the_request_is_told_in_the_callers_form() {
     for (caller, upstream) in pairs() {
         let rig = rig([&upstream, &upstream]).await;
         for stream in [false, true] {
-            for message in [
-                "your seventh message is odd",
-                "prompt is too long: 9000 tokens > 8192 maximum",
+            let what = format!("{} of {}, stream {stream}", caller.name, upstream.name);
+            let message = "your seventh message is odd";
+            let error = upstream.vendor.error(400, message);
+            rig.upstream.push(Script::json(400, &error));
+            let answer = caller.ask(&rig, stream).await;
+            assert_eq!(
+                (answer.failure.clone(), answer.status),
+                (None, 400),
+                "{what}"
+            );
+            let body = answer.json();
+            is_error_of(caller.vendor, &body, &what);
+            assert_eq!(body["error"]["message"], message, "{what}");
+        }
+        rig.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_too_long_is_told_so_in_the_callers_form_wherever_the_upstream_says_it() {
+    for (caller, upstream) in pairs() {
+        let rig = rig([&upstream, &upstream]).await;
+        let [begun, ..] = upstream.stream.clone().unwrap();
+        for message in TOO_LONG {
+            let said = upstream.vendor.error(400, message);
+            let events = begun.clone() + &upstream.vendor.event(400, message);
+            for (how, stream, script) in [
+                ("422", false, Script::json(422, &said)),
+                ("200", false, Script::json(200, &said)),
+                ("400", true, Script::json(400, &said)),
+                ("event", true, Script::event_bytes(events)),
+                ("bare", true, Script::event_bytes(said.to_string())),
             ] {
                 let what = format!(
-                    "{} of {}, stream {stream}: {message}",
+                    "{} of {}, {how}, stream {stream}: {message}",
                     caller.name, upstream.name
                 );
-                let error = upstream.vendor.error(400, message);
-                rig.upstream.push(Script::json(400, &error));
+                rig.upstream.push(script);
                 let answer = caller.ask(&rig, stream).await;
                 assert_eq!(
                     (answer.failure.clone(), answer.status),
                     (None, 400),
                     "{what}"
                 );
-                let body = answer.json();
-                is_error_of(caller.vendor, &body, &what);
-                assert_eq!(body["error"]["message"], message, "{what}");
-                if caller.vendor == Vendor::OpenAi && message.starts_with("prompt") {
-                    assert_eq!(body["error"]["code"], "context_length_exceeded", "{what}");
-                }
+                assert!(!answer.event_stream, "{what}");
+                says_too_long(caller.vendor, &answer.json(), message, &what);
+                let settlement = rig.settlement(&answer.id).await;
+                assert_eq!(settlement.attempts.len(), 1, "{what}");
+                assert_eq!(settlement.error_code, "context_length_exceeded", "{what}");
+                assert!(settlement.charge_nothing, "{what}");
             }
         }
         rig.end().await;
