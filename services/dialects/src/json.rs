@@ -7,12 +7,14 @@
 //! keys are reported each time they occur, escaped keys (`"mod\u0065l"`) compare by what they mean.
 
 mod cursor;
+mod nesting;
 mod splice;
 mod string;
 #[cfg(test)]
 mod tests;
 
 pub use cursor::Cursor;
+pub(crate) use nesting::Nesting;
 pub use splice::{Edit, splice};
 pub use string::Text;
 

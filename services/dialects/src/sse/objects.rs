@@ -4,6 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Codec, SseError};
 use crate::error::UpstreamError;
+use crate::json::Nesting;
 
 /// How an upstream's success answer is to be read, by its content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,9 +46,7 @@ impl Framing {
 #[derive(Debug)]
 pub struct ObjectSplitter {
     pending: BytesMut,
-    depth: u32,
-    in_string: bool,
-    escaped: bool,
+    nesting: Nesting,
     max_event: usize,
 }
 
@@ -57,9 +56,7 @@ impl ObjectSplitter {
     pub fn new(max_event: usize) -> Self {
         Self {
             pending: BytesMut::new(),
-            depth: 0,
-            in_string: false,
-            escaped: false,
+            nesting: Nesting::default(),
             max_event,
         }
     }
@@ -69,7 +66,7 @@ impl Codec for ObjectSplitter {
     fn push(&mut self, bytes: &[u8], out: &mut BytesMut) -> Result<(), Box<UpstreamError>> {
         out.reserve(bytes.len() + 16);
         for &byte in bytes {
-            let outside = self.depth == 0;
+            let outside = self.nesting.depth() == 0;
             if outside
                 && matches!(
                     byte,
@@ -80,17 +77,18 @@ impl Codec for ObjectSplitter {
             }
             // line ends are white space between tokens; inside a string the reader must see that they are wrong
             let line_end = matches!(byte, b'\r' | b'\n');
-            self.pending.put_u8(match (line_end, self.in_string) {
-                (true, false) => b' ',
-                (true, true) => 0x01,
-                (false, _) => byte,
-            });
+            self.pending
+                .put_u8(match (line_end, self.nesting.in_string()) {
+                    (true, false) => b' ',
+                    (true, true) => 0x01,
+                    (false, _) => byte,
+                });
             if self.pending.len() > self.max_event {
                 let limit = self.max_event;
                 return Err(SseError::TooLarge { limit }.into());
             }
-            self.step(byte);
-            if self.depth == 0 {
+            self.nesting.step(byte);
+            if self.nesting.depth() == 0 {
                 out.put_slice(b"data: ");
                 out.put_slice(&self.pending);
                 out.put_slice(b"\n\n");
@@ -107,25 +105,5 @@ impl Codec for ObjectSplitter {
         let mut out = BytesMut::from(&b"data: "[..]);
         out.put_slice(&self.pending.split());
         out.freeze()
-    }
-}
-
-impl ObjectSplitter {
-    fn step(&mut self, byte: u8) {
-        if self.in_string {
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = true,
-                b'"' => self.in_string = false,
-                _ => {}
-            }
-            return;
-        }
-        match byte {
-            b'"' if self.depth > 0 => self.in_string = true,
-            b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
-            _ => {}
-        }
     }
 }

@@ -5,7 +5,9 @@
 //! puts on a call. A detail is a seal as a whole, but for its text.
 //!
 //! Servers differ in what they leave out: a fragment of a call without an index belongs to the call that its id names, or to the
-//! last one; arguments may come as an object; a call is begun when its name is known.
+//! last one; arguments may come as an object; a call is begun when its name is known. Some number all calls 0, Google's chat
+//! endpoint among them: a fragment with a name begins a call of its own where its id is another one, or, where ids are missing,
+//! where the arguments before it are whole.
 
 mod content;
 #[cfg(test)]
@@ -22,7 +24,7 @@ use crate::convert::names::Names;
 use crate::convert::part::{Finish, Part, Put, Reader, Reason};
 use crate::convert::seal::Seal;
 use crate::error::{Class, UpstreamError};
-use crate::json::{Cursor, Kind};
+use crate::json::{Cursor, Kind, Nesting};
 
 /// Reads one answer.
 #[derive(Debug, Default)]
@@ -61,6 +63,9 @@ struct Call {
     ended: bool,
     /// Arguments that cannot be said yet: of a call without a name, or of a tool of free text.
     held: String,
+    /// Where its arguments are, and whether there were any.
+    nesting: Nesting,
+    argued: bool,
 }
 
 #[derive(Deserialize)]
@@ -352,15 +357,48 @@ fn signature(extra: Option<&RawValue>) -> Option<Cow<'_, str>> {
     Some(signature.decode(google)).filter(|text| !text.is_empty())
 }
 
+impl Fragment<'_> {
+    fn called(&self) -> Option<&Function<'_>> {
+        self.function.as_ref().or(self.custom.as_ref())
+    }
+}
+
+impl Call {
+    /// Whether a fragment that seems to be of this call begins the next one.
+    fn is_over_at(&self, fragment: &Fragment<'_>) -> bool {
+        let Some(function) = fragment.called() else {
+            return false;
+        };
+        if self.name.is_empty() || function.name.as_deref().is_none_or(str::is_empty) {
+            return false;
+        }
+        match fragment.id.as_deref() {
+            Some(id) if !id.is_empty() && !self.id.is_empty() => self.id != id,
+            _ => {
+                self.argued && self.nesting.depth() == 0 && arguments(function.arguments).is_some()
+            }
+        }
+    }
+}
+
 impl State {
     /// Which call a fragment belongs to; a new one where it is none of those.
     fn place(&mut self, fragment: &Fragment<'_>) -> usize {
         let id = fragment.id.as_deref().unwrap_or_default();
+        let last = |index| self.calls.iter().rposition(|call| call.index == index);
+        let named = |call: &Call| !id.is_empty() && call.id == id;
         let found = match fragment.index {
-            Some(index) => self.calls.iter().position(|call| call.index == Some(index)),
+            index @ Some(_) => {
+                let same = |call: &Call| call.index == index && named(call);
+                self.calls.iter().position(same).or_else(|| last(index))
+            }
             None if id.is_empty() => self.calls.len().checked_sub(1),
-            None => self.calls.iter().position(|call| call.id == id),
+            None => self.calls.iter().position(named),
         };
+        let found = found.filter(|place| {
+            let call = self.calls.get(*place);
+            call.is_some_and(|call| !call.is_over_at(fragment))
+        });
         found.unwrap_or_else(|| {
             self.calls.push(Call {
                 index: fragment.index,
@@ -387,6 +425,8 @@ impl State {
             call.name = tools.names.own(&name).to_owned();
         }
         if let Some(piece) = arguments(function.arguments) {
+            call.argued = true;
+            piece.bytes().for_each(|byte| call.nesting.step(byte));
             call.held.push_str(&piece);
         }
         if !call.begun && !call.name.is_empty() {

@@ -56,6 +56,54 @@ fn fragments_of_calls_find_their_call_whatever_is_left_out() {
 }
 
 #[test]
+fn calls_that_all_have_one_number_are_told_apart() {
+    let fragment = |id: &str, more: &str| {
+        format!(
+            r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"id":"{id}","function":{more}}}]}}}}]}}"#
+        )
+    };
+    let read = |events: &[String]| {
+        let events: Vec<_> = events.iter().map(String::as_str).collect();
+        read(&mut ChatReader::default(), &events)
+    };
+    // By their ids, and by their ends where those are missing
+    for (one, two) in [("a", "b"), ("", "")] {
+        let said = [
+            fragment(one, r#"{"name":"f","arguments":"{\"x\":{\"y\":\"}\"}"}"#),
+            fragment("", r#"{"arguments":"}"}"#),
+            fragment(two, r#"{"name":"f","arguments":"{\"z\""}"#),
+            fragment(two, r#"{"arguments":":1}"}"#),
+        ];
+        assert_eq!(
+            read(&said),
+            [
+                format!("0: call 0 {one} f "),
+                r#"0: arguments 0 {"x":{"y":"}"}"#.to_owned(),
+                "0: arguments 0 }".to_owned(),
+                format!("0: call 1 {two} f "),
+                r#"0: arguments 1 {"z""#.to_owned(),
+                "0: arguments 1 :1}".to_owned(),
+            ]
+        );
+    }
+    // A name that is said again, or an id that is made up each time, begins nothing
+    for (id, name) in [("a", "\"f\""), ("", "\"f\""), ("b", "null")] {
+        let said = [
+            fragment("a", r#"{"name":"f","arguments":""}"#),
+            fragment(id, &format!(r#"{{"name":{name},"arguments":"{{\"x\""}}"#)),
+            fragment(id, &format!(r#"{{"name":{name},"arguments":":1}}"}}"#)),
+            fragment(id, &format!(r#"{{"name":{name},"arguments":""}}"#)),
+        ];
+        let expected = [
+            "0: call 0 a f ",
+            r#"0: arguments 0 {"x""#,
+            "0: arguments 0 :1}",
+        ];
+        assert_eq!(read(&said), expected, "{id} {name}");
+    }
+}
+
+#[test]
 fn contents_in_parts_images_details_and_signatures_are_found() {
     let events = [
         r#"{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"so"}]}}]}"#,
