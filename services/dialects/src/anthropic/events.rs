@@ -64,6 +64,8 @@ pub(crate) struct Fragment {
     pub(crate) piece: Piece,
     /// The piece.
     pub(crate) text: Text,
+    /// The block's number.
+    pub(crate) index: u64,
 }
 
 /// A `content_block_delta` that is written as Anthropic writes it, without a full reading; `None`: read it in
@@ -75,8 +77,9 @@ pub(crate) fn fragment(data: &str) -> Option<Fragment> {
         (r#"thinking_delta","thinking":""#, Piece::Thinking),
     ];
     let rest = data.strip_prefix(r#"{"type":"content_block_delta","index":"#)?;
-    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    let rest = rest.strip_prefix(r#","delta":{"type":""#)?;
+    let (index, rest) = rest.split_once(',')?;
+    let index = index.parse().ok()?;
+    let rest = rest.strip_prefix(r#""delta":{"type":""#)?;
     let mut forms = FORMS.iter();
     let (rest, piece) = forms.find_map(|(form, piece)| Some((rest.strip_prefix(form)?, *piece)))?;
     // the string begins with the quote that was just passed
@@ -86,7 +89,7 @@ pub(crate) fn fragment(data: &str) -> Option<Fragment> {
     let tail = data.get(cursor.position()..)?;
     let mut closing = tail.bytes().filter(|byte| !byte.is_ascii_whitespace());
     let ended = closing.next() == Some(b'}') && closing.next() == Some(b'}');
-    (ended && closing.next().is_none()).then_some(Fragment { piece, text })
+    (ended && closing.next().is_none()).then_some(Fragment { piece, text, index })
 }
 
 /// Adds the text that a block begins with, or a delta brings, and says whether it is content (SPEC FWD-3's table): text,

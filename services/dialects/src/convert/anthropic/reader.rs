@@ -1,6 +1,7 @@
 //! Finds the parts of Anthropic's answers (PROTOCOLS §7.2).
 //!
-//! A block begins, grows and ends; its index is not a call's number, as blocks of all kinds count. What the provider's own tools
+//! A block begins, grows and ends; its index is not a call's number, as blocks of all kinds count. Anthropic's own do not overlap;
+//! those of others may, where they are calls. What the provider's own tools
 //! did has no counterpart elsewhere: their blocks are passed over, the text around them is not. What is cited concerns all of
 //! the block of text that it is in, so that it is told when that ends.
 
@@ -40,9 +41,13 @@ pub(crate) struct AnthropicReader {
     /// The answer was given as a tool's input.
     answered: bool,
     open: Open,
+    /// Its index.
+    index: Option<u64>,
+    /// Calls that began before it and go on, with their indexes.
+    beside: Vec<(u64, Open)>,
 }
 
-/// The block that is open: they do not overlap.
+/// The block that began last, until it ends.
 #[derive(Debug, Default)]
 enum Open {
     #[default]
@@ -68,6 +73,8 @@ enum Open {
 struct Event<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
+    #[serde(default)]
+    index: Option<u64>,
     #[serde(borrow, default)]
     content_block: Option<Block<'a>>,
     #[serde(borrow, default)]
@@ -143,12 +150,12 @@ impl Reader for AnthropicReader {
         data: &str,
         put: &mut Put<'_>,
     ) -> Result<(), Box<UpstreamError>> {
-        if let Some(Fragment { piece, text }) = fragment(data) {
+        if let Some(Fragment { piece, text, index }) = fragment(data) {
             let text = text.decode(data);
             match piece {
                 Piece::Text => self.text(&text, put),
                 Piece::Thinking => say(Some(&text), Part::Reasoning, put),
-                Piece::Input => self.argue(&text, put),
+                Piece::Input => self.argue(Some(index), &text, put),
             }
             return Ok(());
         }
@@ -156,11 +163,12 @@ impl Reader for AnthropicReader {
             let text = "the upstream's answer is not what its dialect says";
             Box::new(UpstreamError::found(Class::Malformed, text))
         })?;
+        let index = event.index;
         match (&*event.kind, event.content_block, event.delta) {
             ("message_start", ..) => put(0, Part::Begin { created: None }),
-            ("content_block_start", Some(block), _) => self.start(&block, put),
-            ("content_block_delta", _, Some(delta)) => self.delta(&delta, put),
-            ("content_block_stop", ..) => self.stop(put),
+            ("content_block_start", Some(block), _) => self.start(index, &block, put),
+            ("content_block_delta", _, Some(delta)) => self.delta(index, &delta, put),
+            ("content_block_stop", ..) => self.stop(index, put),
             ("message_delta", _, Some(delta)) => self.finish(&delta, put),
             _ => {}
         }
@@ -168,7 +176,7 @@ impl Reader for AnthropicReader {
     }
 
     fn end(&mut self, put: &mut Put<'_>) {
-        self.stop(put);
+        self.stop_all(put);
     }
 }
 
@@ -180,8 +188,14 @@ fn say<'a>(piece: Option<&'a str>, part: fn(&'a str) -> Part<'a>, put: &mut Put<
 }
 
 impl AnthropicReader {
-    fn start(&mut self, block: &Block<'_>, put: &mut Put<'_>) {
-        self.stop(put);
+    fn start(&mut self, index: Option<u64>, block: &Block<'_>, put: &mut Put<'_>) {
+        match (&self.open, self.index) {
+            (Open::Call { .. }, Some(at)) if block.kind == "tool_use" && index != Some(at) => {
+                self.beside.push((at, std::mem::take(&mut self.open)));
+            }
+            _ => self.stop_all(put),
+        }
+        self.index = index;
         match &*block.kind {
             "text" => {
                 self.open = Open::Text {
@@ -240,7 +254,7 @@ impl AnthropicReader {
         let input = block.input.map(RawValue::get);
         let some = |input: &&str| input.bytes().any(|byte| !b"{} \t\r\n".contains(&byte));
         if let Some(input) = input.filter(some) {
-            self.argue(input, put);
+            self.argue(self.index, input, put);
         }
     }
 
@@ -249,14 +263,14 @@ impl AnthropicReader {
         say(Some(text), Part::Text, put);
     }
 
-    fn delta(&mut self, delta: &Delta<'_>, put: &mut Put<'_>) {
+    fn delta(&mut self, index: Option<u64>, delta: &Delta<'_>, put: &mut Put<'_>) {
         self.text(delta.text.as_deref().unwrap_or_default(), put);
         say(delta.thinking.as_deref(), Part::Reasoning, put);
         if let (Open::Thinking(kept), Some(signature)) = (&mut self.open, &delta.signature) {
             kept.push_str(signature);
         }
         if let Some(piece) = delta.partial_json.as_deref() {
-            self.argue(piece, put);
+            self.argue(index, piece, put);
         }
         if let Some(raw) = delta.citation {
             self.cite(raw.get(), put);
@@ -273,8 +287,19 @@ impl AnthropicReader {
         }
     }
 
-    fn argue(&mut self, piece: &str, put: &mut Put<'_>) {
-        match &mut self.open {
+    /// The call that an event is about, where it is not the block that began last.
+    fn beside(&self, index: Option<u64>) -> Option<usize> {
+        let index = index.filter(|_| index != self.index)?;
+        self.beside.iter().position(|(at, _)| *at == index)
+    }
+
+    fn argue(&mut self, index: Option<u64>, piece: &str, put: &mut Put<'_>) {
+        let beside = self.beside(index);
+        let open = match beside.and_then(|place| self.beside.get_mut(place)) {
+            Some((_, open)) => open,
+            None => &mut self.open,
+        };
+        match open {
             _ if piece.is_empty() => {}
             Open::Answer => self.text(piece, put),
             Open::Call {
@@ -285,8 +310,24 @@ impl AnthropicReader {
         }
     }
 
-    fn stop(&mut self, put: &mut Put<'_>) {
-        match std::mem::take(&mut self.open) {
+    fn stop(&mut self, index: Option<u64>, put: &mut Put<'_>) {
+        let open = match self.beside(index) {
+            Some(place) => self.beside.remove(place).1,
+            None => std::mem::take(&mut self.open),
+        };
+        self.stopped(open, put);
+    }
+
+    fn stop_all(&mut self, put: &mut Put<'_>) {
+        for (_, open) in std::mem::take(&mut self.beside) {
+            self.stopped(open, put);
+        }
+        let open = std::mem::take(&mut self.open);
+        self.stopped(open, put);
+    }
+
+    fn stopped(&self, open: Open, put: &mut Put<'_>) {
+        match open {
             Open::Thinking(signature) if !signature.is_empty() => {
                 let seal = Seal {
                     maker: Format::Anthropic,
@@ -312,7 +353,7 @@ impl AnthropicReader {
     }
 
     fn finish(&mut self, delta: &Delta<'_>, put: &mut Put<'_>) {
-        self.stop(put);
+        self.stop_all(put);
         let Some(word) = delta.stop_reason.as_deref() else {
             return;
         };

@@ -92,6 +92,59 @@ fn an_input_may_come_whole_in_pieces_or_not_at_all() {
 }
 
 #[test]
+fn calls_that_overlap_keep_their_inputs_apart() {
+    let start = |index: u32, block: &str| {
+        format!(
+            "data: {{\"type\":\"content_block_start\",\"index\":{index},\"content_block\":{block}}}\n\n"
+        )
+    };
+    let call = |index, id: &str| {
+        start(
+            index,
+            &format!(r#"{{"type":"tool_use","id":"{id}","name":"f","input":{{}}}}"#),
+        )
+    };
+    let piece = |index: u32, space: &str, piece: &str| {
+        format!(
+            "data: {{\"type\":\"content_block_delta\",{space}\"index\":{index},\"delta\":{{\"type\":\"input_json_delta\",\"partial_json\":\"{piece}\"}}}}\n\n"
+        )
+    };
+    let stop =
+        |index: u32| format!("data: {{\"type\":\"content_block_stop\",\"index\":{index}}}\n\n");
+    let events = [
+        call(1, "a"),
+        call(2, "b"),
+        piece(1, "", "[1"),
+        piece(2, " ", "[2"),
+        piece(1, " ", "]"),
+        stop(1),
+        piece(2, "", "]"),
+        call(3, "c"),
+        // The end of the third is not told: what is no call comes after all of them.
+        start(4, r#"{"type":"text","text":"so"}"#),
+        stop(4),
+    ];
+    let parts = parts(&Way::default(), &events.concat());
+    let said: Vec<_> = parts
+        .iter()
+        .filter(|part| !part.starts_with("Call {"))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            r#"Arguments { key: 0, piece: "[1" }"#,
+            r#"Arguments { key: 1, piece: "[2" }"#,
+            r#"Arguments { key: 0, piece: "]" }"#,
+            "CallEnd { key: 0 }",
+            r#"Arguments { key: 1, piece: "]" }"#,
+            "CallEnd { key: 1 }",
+            "CallEnd { key: 2 }",
+            r#"Text("so")"#,
+        ]
+    );
+}
+
+#[test]
 fn the_input_of_the_tool_that_takes_the_answer_is_its_text() {
     let way = Way {
         answer: Some("give_the_answer"),
