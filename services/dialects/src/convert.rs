@@ -158,6 +158,7 @@ const fn direction(caller: Format, upstream: Format) -> Option<Open> {
 pub struct Translation {
     caller: Arc<dyn DialectRequest>,
     upstream: Box<dyn DialectRequest>,
+    spoken: Format,
     body: Bytes,
     dropped: Drops,
     answering: Box<dyn Answering>,
@@ -186,10 +187,11 @@ impl Translation {
             return Err(Refusal::unsupported(caller.turns(), why));
         }
         let body = Bytes::from(opened.body);
-        let upstream = read(upstream, &body, asked.form(), target.model)?;
+        let request = read(upstream, &body, asked.form(), target.model)?;
         Ok(Self {
             caller: Arc::clone(asked),
-            upstream,
+            upstream: request,
+            spoken: upstream,
             body,
             dropped: opened.dropped,
             answering: opened.answering,
@@ -243,6 +245,17 @@ fn read(
             unsupported: true,
         })
     })
+}
+
+/// Whether a response is one that is still to be made, or was given up.
+fn is_unmade(body: &[u8]) -> bool {
+    let text = std::str::from_utf8(body).unwrap_or("");
+    let status = crate::json::member(text, "status").and_then(|status| status.text());
+    let status = status.map(|status| status.decode(text));
+    matches!(
+        status.as_deref(),
+        Some("queued" | "in_progress" | "cancelled")
+    )
 }
 
 impl DialectRequest for Translation {
@@ -309,6 +322,9 @@ impl DialectRequest for Translation {
             ..*options
         };
         let mut answer = self.upstream.read(body, &options)?;
+        if self.spoken == Format::Responses && is_unmade(body) {
+            return Err(answer::unmade());
+        }
         if self.form() == Form::Whole {
             let usage = answer.usage.as_ref().map(|report| report.usage);
             let events = self.upstream.as_events(&answer.body);

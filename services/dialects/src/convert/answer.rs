@@ -91,6 +91,12 @@ pub(super) fn whole(
     Ok(out.freeze())
 }
 
+/// What an answer is that has no end.
+pub(super) fn unmade() -> Box<UpstreamError> {
+    let text = "the upstream's answer is not one that was made to its end";
+    Box::new(UpstreamError::found(Class::Cut, text))
+}
+
 impl TranslatedStream {
     pub(super) fn new(
         upstream: Box<dyn AnswerStream>,

@@ -59,6 +59,7 @@ fn write(text: &str, writer: &mut Writer) -> Result<(), JsonError> {
         "in_progress" => return Ok(()),
         "incomplete" => "response.incomplete",
         "failed" => "response.failed",
+        "cancelled" => "response.cancelled",
         _ => "response.completed",
     };
     writer.event(end, &format!(r#","response":{}"#, value.span.of(text)));

@@ -26,6 +26,8 @@ pub(crate) struct ResponsesReader {
 #[derive(Debug, Default)]
 struct State {
     index: u64,
+    /// What it is; empty: it was not announced.
+    kind: String,
     /// The number of the call that it is.
     call: Option<u32>,
     /// Something of its content was said.
@@ -156,18 +158,28 @@ impl Reader for ResponsesReader {
             }
             "completed" | "incomplete" => {
                 let output = event.response.as_ref().and_then(|all| all.output.as_ref());
-                // Some servers tell all at the end alone.
-                if self.items.is_empty() {
-                    for (item, index) in output.into_iter().flatten().zip(0..) {
+                // Some servers tell all at the end alone, or not that an item is complete.
+                let silent = self.items.is_empty();
+                for (item, index) in output.into_iter().flatten().zip(0..) {
+                    if silent {
                         self.added(Some(index), item, put);
+                    }
+                    let state = self.state(Some(index));
+                    let same = |kind: &str| kind.is_empty() || kind == item.kind;
+                    if state.is_some_and(|state| same(&state.kind)) {
                         self.done(Some(index), item, put);
                     }
                 }
                 self.end(put);
                 finish(kind, event.response.as_ref(), put);
             }
+            "cancelled" => return Err(crate::convert::answer::unmade()),
             "output_item.added" => {
                 if let Some(item) = &event.item {
+                    // Some servers number all items alike.
+                    if let Some(state) = self.state(event.output_index).filter(|it| it.done) {
+                        state.index = u64::MAX;
+                    }
                     self.added(event.output_index, item, put);
                 }
             }
@@ -228,6 +240,7 @@ impl ResponsesReader {
         }
         self.items.push(State {
             index: index.unwrap_or(0),
+            kind: item.kind.to_string(),
             call,
             ..State::default()
         });

@@ -398,6 +398,60 @@ fn a_stream_that_tells_all_at_its_end_is_told() {
 }
 
 #[test]
+fn what_servers_leave_out_of_a_responses_stream_is_found_at_its_end() {
+    let ask = with(ask(Format::Chat), json!({"stream": true}));
+    let translation = translated((Format::Chat, Format::Responses), "up", &ask).unwrap();
+    let message = |text: Value| json!({"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": text});
+    let text = |text: &str| json!([{"type": "output_text", "text": text, "annotations": []}]);
+    let call = |id: &str, arguments: &str| json!({"type": "function_call", "id": "fc", "call_id": id, "name": "f", "arguments": arguments});
+    let item = |kind: &str, index: u64, item: Value| json!({"type": kind, "output_index": index, "item": item});
+    let (added, done) = ("response.output_item.added", "response.output_item.done");
+    let end = |kind: &str, output: Value| json!({"type": format!("response.{kind}"), "response": {"id": "r", "status": kind, "output": output}});
+    let delta = |index: u64, delta: &str| json!({"type": "response.output_text.delta", "output_index": index, "content_index": 0, "delta": delta});
+    let output = json!([message(text("all of it")), call("c", "{\"a\":1}")]);
+    for all in [
+        // Announced, and never told
+        vec![
+            item(added, 0, message(json!([]))),
+            item(added, 1, call("c", "")),
+            end("completed", output.clone()),
+        ],
+        // Told, and not ended; an item before it is not in the end's list
+        vec![
+            item(added, 1, message(json!([]))),
+            delta(1, "all of it"),
+            item(added, 2, call("c", "")),
+            item(done, 2, call("c", "{\"a\":1}")),
+            end("completed", output.clone()),
+        ],
+        // All numbered alike
+        vec![
+            item(added, 0, message(json!([]))),
+            delta(0, "all of it"),
+            item(done, 0, message(text("all of it"))),
+            item(added, 0, call("c", "")),
+            item(done, 0, call("c", "{\"a\":1}")),
+            end("completed", output),
+        ],
+    ] {
+        let said = gathered(Format::Chat, &run(&translation, &events(&all), usize::MAX));
+        assert_eq!(said.text, "all of it", "{all:?}");
+        assert_eq!(said.calls.len(), 1, "{all:?}");
+        assert_eq!(said.calls[0].2, json!({"a": 1}), "{all:?}");
+    }
+    // What was given up is no answer
+    let mut stream = translation.stream(StreamOptions::default());
+    let given_up = stream.push(events(&[end("cancelled", json!([]))]));
+    assert_eq!(given_up.unwrap_err().class, crate::Class::Cut);
+    for status in ["cancelled", "queued", "in_progress"] {
+        let response =
+            json!({"id": "r", "object": "response", "status": status, "model": "up", "output": []});
+        let read = translation.read(&response.to_string().into(), &ReadOptions::default());
+        assert_eq!(read.unwrap_err().class, crate::Class::Cut, "{status}");
+    }
+}
+
+#[test]
 fn what_was_broken_off_in_a_response_is_incomplete() {
     let cut = json!({"id": "x", "object": "chat.completion", "created": 1, "model": "up", "choices": [{"index": 0, "finish_reason": "length",
         "message": {"role": "assistant", "content": "Once", "reasoning_content": "hm"}}]});
