@@ -1,7 +1,8 @@
 //! Translation: a request of one dialect put into another, and an answer of that one said in the first.
 //!
-//! An input's first line is `# CALLER UPSTREAM`, by the names `chat`, `responses`, `anthropic`, `gemini` (`gemini-events` where
-//! such a caller streams). Then a request of the caller's dialect, and an answer of the upstream's.
+//! An input's first line is `# CALLER UPSTREAM MODEL`, by the names `chat`, `responses`, `anthropic`, `gemini` (`gemini-events`,
+//! `gemini-array` where such a caller streams), and the upstream's name of the model, which may be left out. Then a request of
+//! the caller's dialect, and an answer of the upstream's.
 
 use std::sync::Arc;
 
@@ -28,23 +29,29 @@ use crate::{
 const WIDE: usize = 1 << 24;
 /// Bounds that they do reach, bytes.
 const NARROW: usize = 1000;
-/// The upstream's name of the model, with what has to be escaped in it.
+/// The upstream's name of a model of nobody, with what has to be escaped in it.
 const MODEL: &str = "up/\"model\"\\\n안";
 /// The caller's.
 const PUBLIC: &str = "public/\"model\"\\\n안";
 
 pub(crate) fn translate(input: &[u8]) {
     let (words, input) = call(input);
-    let (caller, upstream) = words.split_once(' ').unwrap_or(("chat", "anthropic"));
+    let mut words = words.split(' ');
+    let (who, upstream) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let model = words.next().filter(|model| !model.is_empty());
     let [request, answer] = sections(input);
-    let streamed = caller == "gemini-events";
-    let (caller, upstream) = (format(caller), format(upstream));
-    let asked = match ask(caller, streamed, request) {
+    let call = match who {
+        "gemini-events" => Call::StreamEvents,
+        "gemini-array" => Call::StreamArray,
+        _ => Call::Generate,
+    };
+    let (caller, upstream) = (format(who), format(upstream));
+    let asked = match ask(caller, call, request) {
         Ok(asked) => asked,
         Err(_) => return,
     };
     let target = Target {
-        model: MODEL,
+        model: model.unwrap_or(MODEL),
         public_model: PUBLIC,
         max_output: None,
         stream: asked.form() != Form::Whole,
@@ -64,16 +71,12 @@ fn format(name: &str) -> Format {
     match name {
         "responses" => Format::Responses,
         "anthropic" => Format::Anthropic,
-        "gemini" | "gemini-events" => Format::Gemini,
+        "gemini" | "gemini-events" | "gemini-array" => Format::Gemini,
         _ => Format::Chat,
     }
 }
 
-fn ask(
-    format: Format,
-    streamed: bool,
-    body: &[u8],
-) -> Result<Arc<dyn DialectRequest>, RequestError> {
+fn ask(format: Format, call: Call, body: &[u8]) -> Result<Arc<dyn DialectRequest>, RequestError> {
     fn shared(asked: impl DialectRequest + 'static) -> Arc<dyn DialectRequest> {
         Arc::new(asked)
     }
@@ -81,13 +84,7 @@ fn ask(
         Format::Chat => ChatRequest::peek(body).map(shared),
         Format::Responses => ResponsesRequest::peek(body).map(shared),
         Format::Anthropic => MessagesRequest::peek(body, MessagesCall::Create).map(shared),
-        Format::Gemini => {
-            let call = match streamed {
-                true => Call::StreamEvents,
-                false => Call::Generate,
-            };
-            GeminiRequest::peek(call, PUBLIC, body).map(shared)
-        }
+        Format::Gemini => GeminiRequest::peek(call, PUBLIC, body).map(shared),
     }
 }
 
@@ -101,17 +98,21 @@ fn assert_names(refusal: &Refusal) {
 fn assert_carried(translation: &Translation, upstream: Format, target: &Target<'_>) {
     for output_cap in [None, Some(7)] {
         let change = Change {
-            model: MODEL,
+            model: target.model,
             output_cap,
         };
         let body = translation.prepare(&Bytes::new(), &change);
         assert_json(&body, "a translated request");
-        let asked = match ask(upstream, target.stream, &body) {
+        let call = match target.stream {
+            true => Call::StreamEvents,
+            false => Call::Generate,
+        };
+        let asked = match ask(upstream, call, &body) {
             Ok(asked) => asked,
             Err(error) => panic!("it does not read back: {error}: {}", text(&body)),
         };
         if upstream != Format::Gemini {
-            assert_eq!(asked.model(), MODEL);
+            assert_eq!(asked.model(), target.model);
         }
         assert_eq!(asked.form() != Form::Whole, target.stream);
     }
@@ -223,7 +224,10 @@ fn assert_same(said: &Said, whole: &Said, pieces: &[Bytes]) {
 
 /// What went out is a stream of the caller's dialect, which it would pass on as it is.
 fn assert_sound(caller: &dyn DialectRequest, said: &Said) {
-    if caller.form() != Form::Events {
+    if caller.form() == Form::Array {
+        if said.end.is_ok() {
+            assert_json(said.out.as_bytes(), "an array");
+        }
         return;
     }
     for event in assert_well_formed(said.out.as_bytes()) {
