@@ -7,7 +7,7 @@ use switchboard_common::error::{Failure, Reason};
 use crate::domain::{
     choice::{Choice, Considered},
     filter::{Ask, Filter},
-    limits::{Label, Level},
+    limits::{Label, Level, Rate},
 };
 
 /// When to come again where the store does not say.
@@ -50,10 +50,16 @@ pub fn rate_limited(label: &Label, retry_after_ms: u64) -> Failure {
     Failure::new(
         Reason::RateLimitExceeded,
         format!(
-            "the {}'s limit of {} {} is used up",
+            "the {}'s limit of {} {} is used up{}",
             label.level.name(),
             label.limit,
-            label.rate.name()
+            label.rate.name(),
+            // One request after a pause can be refused too, which a count of the last minute would not explain.
+            match label.rate {
+                Rate::RequestsPerMinute =>
+                    ": they come back evenly over the minute, and `burst` says how many may come at once",
+                _ => "",
+            }
         ),
     )
     .retry_after(after(retry_after_ms))

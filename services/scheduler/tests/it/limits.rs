@@ -139,7 +139,7 @@ async fn a_models_rate_that_is_used_up_shows_beside_the_callers_own() {
     let refused = node.refused(ask()).await;
     assert_eq!(
         refused.message,
-        "the model's limit of 30 requests per minute is used up"
+        "the model's limit of 30 requests per minute is used up: they come back evenly over the minute, and `burst` says how many may come at once"
     );
     // The tightest limit of each unit: the model's requests, the key's tokens.
     assert_eq!(told(&refused, "x-ratelimit-limit-requests"), Some("30"));
@@ -222,7 +222,9 @@ async fn a_rate_that_is_used_up_is_refused_by_level_and_name() {
             assert_eq!(refused.reason, Reason::RateLimitExceeded);
             assert_eq!(
                 refused.message,
-                format!("the {level}'s limit of 6 requests per minute is used up")
+                format!(
+                    "the {level}'s limit of 6 requests per minute is used up: they come back evenly over the minute, and `burst` says how many may come at once"
+                )
             );
             let header = |name| told(&refused, name);
             assert_eq!(header("x-ratelimit-limit-requests"), Some("6"));
@@ -375,7 +377,7 @@ async fn a_models_own_limits_count_for_all_callers() {
         assert_eq!(refused.reason, Reason::RateLimitExceeded);
         assert_eq!(
             refused.message,
-            "the model's limit of 6 requests per minute is used up"
+            "the model's limit of 6 requests per minute is used up: they come back evenly over the minute, and `burst` says how many may come at once"
         );
     }
 }

@@ -122,6 +122,11 @@ impl Story {
         self.first_content_us.is_some()
     }
 
+    /// What the caller of a gateway that died got: an answer that broke off, or none.
+    pub(crate) fn lost_status(&self) -> u16 {
+        if self.has_content() { 200 } else { 502 }
+    }
+
     /// BILL-6, row by row.
     pub(crate) fn charge(&self, end: End) -> Charge {
         let last = self.attempts.last();
@@ -231,7 +236,7 @@ impl Story {
             End::Failed(status, code) => (Ending::Failed, status, code),
             End::Left => (Ending::CallerLeft, 499, "caller_left"),
             End::Broke(code) => (Ending::UpstreamBroke, 200, code),
-            End::Lost(code) => (Ending::GatewayLost, 200, code),
+            End::Lost(code) => (Ending::GatewayLost, self.lost_status(), code),
         };
         let raw = last.filter(|_| matches!(charge, Charge::Reported | Charge::Completed));
         let raw = raw.map(|last| String::from_utf8_lossy(&last.usage_raw).into_owned());

@@ -193,7 +193,8 @@ impl Conductor {
             End::Complete(status) => (status, ""),
             End::Failed(status, code) => (status, code),
             End::Left => (499, "caller_left"),
-            End::Broke(code) | End::Lost(code) => (200, code),
+            End::Broke(code) => (200, code),
+            End::Lost(code) => (course.live.story(|story| story.lost_status()), code),
         };
         let by_model = ByModel {
             model: model.clone(),
