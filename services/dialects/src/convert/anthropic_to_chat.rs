@@ -54,7 +54,12 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     }
     let limit = request.max_tokens.map(compose::number);
     body.put_some("max_completion_tokens", limit);
+    let path = match &request.thinking {
+        Some(thinking) if matches!(thinking.mode, ThinkingMode::Budget(_)) => "thinking",
+        _ => "output_config.effort",
+    };
     let effort = effort(request.thinking.as_ref(), request.effort);
+    let effort = openai::effort(target.model, effort, path, &mut drops);
     let sampling = [
         ("temperature", request.temperature),
         ("top_p", request.top_p),

@@ -64,7 +64,12 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     if request.thinking.as_ref().is_some_and(Thinking::is_off) {
         drops.note("thinking");
     }
+    let path = match &request.thinking {
+        Some(thinking) if matches!(thinking.mode, ThinkingMode::Budget(_)) => "thinking",
+        _ => "output_config.effort",
+    };
     let effort = effort(request.thinking.as_ref(), request.effort);
+    let effort = openai::effort(target.model, effort, path, &mut drops);
     let sampling = [
         ("temperature", request.temperature),
         ("top_p", request.top_p),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::chat::compose::{self, Messages, Part};
 use super::fields::{Drops, Raw, Refusal};
 use super::gemini::request::{
-    Config, Content, Mode, Output, Piece, Request, Role, Thinking, drop_rest, given,
+    Config, Content, Mode, Output, Piece, Request, Role, drop_rest, given,
 };
 use super::names::Names;
 use super::node::{Node, one_line};
@@ -83,7 +83,12 @@ fn configure<'a>(body: &mut Node<'a>, model: &str, config: Config<'a>, drops: &m
     if candidates > 1 {
         body.put("n", compose::number(candidates));
     }
-    let effort = config.thinking.as_ref().and_then(Thinking::effort);
+    let effort = config.thinking.as_ref().and_then(|thinking| {
+        let asked = thinking
+            .effort()
+            .map(|effort| Cow::Owned(effort.to_owned()));
+        openai::effort(model, asked, &thinking.path, drops)
+    });
     let sampling = [
         ("temperature", config.temperature),
         ("top_p", config.top_p),
@@ -91,7 +96,7 @@ fn configure<'a>(body: &mut Node<'a>, model: &str, config: Config<'a>, drops: &m
         ("frequency_penalty", config.frequency_penalty),
     ];
     let model = openai::Model::named(model);
-    model.sample(effort, sampling, body, drops);
+    model.sample(effort.as_deref(), sampling, body, drops);
     body.put_some("seed", config.seed.map(|raw| Node::raw(raw.text)));
     body.put_some(
         "max_completion_tokens",
@@ -128,12 +133,7 @@ fn configure<'a>(body: &mut Node<'a>, model: &str, config: Config<'a>, drops: &m
         let top = config.top_logprobs.map(|raw| Node::raw(raw.text));
         body.put_some("top_logprobs", top);
     }
-    if let Some(thinking) = &config.thinking {
-        let effort = thinking
-            .effort()
-            .map(|effort| Cow::Owned(effort.to_ascii_lowercase()));
-        body.put_some("reasoning_effort", effort.map(Node::Text));
-    }
+    body.put_some("reasoning_effort", effort.map(Node::Text));
 }
 
 fn user<'a>(messages: &mut Messages<'a>, pieces: Vec<Piece<'a>>) -> Result<(), Box<Refusal>> {

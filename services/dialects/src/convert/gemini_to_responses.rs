@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::fields::{Drops, Raw, Refusal};
 use super::gemini::request::{
-    Config, Content, Mode, Output, Piece, Request, Role, Thinking, drop_rest, given,
+    Config, Content, Mode, Output, Piece, Request, Role, drop_rest, given,
 };
 use super::names::Names;
 use super::node::Node;
@@ -95,9 +95,14 @@ fn configure<'a>(
             "it gives one answer at a time",
         ));
     }
-    let effort = config.thinking.as_ref().and_then(Thinking::effort);
+    let effort = config.thinking.as_ref().and_then(|thinking| {
+        let asked = thinking
+            .effort()
+            .map(|effort| Cow::Owned(effort.to_owned()));
+        openai::effort(model, asked, &thinking.path, drops)
+    });
     let sampling = [("temperature", config.temperature), ("top_p", config.top_p)];
-    openai::Model::named(model).sample(effort, sampling, body, drops);
+    openai::Model::named(model).sample(effort.as_deref(), sampling, body, drops);
     body.put_some("max_output_tokens", config.max_output.map(compose::limit));
     for raw in [
         config.top_k,
@@ -134,13 +139,9 @@ fn configure<'a>(
             .map_or(Node::Number(0), |raw| Node::raw(raw.text));
         body.put("top_logprobs", top);
     }
-    if let Some(thinking) = &config.thinking {
-        let effort = thinking
-            .effort()
-            .map(|effort| Cow::Owned(effort.to_ascii_lowercase()));
-        if effort.is_some() || thinking.include {
-            body.put("reasoning", compose::reasoning(effort));
-        }
+    let shown = config.thinking.is_some_and(|thinking| thinking.include);
+    if effort.is_some() || shown {
+        body.put("reasoning", compose::reasoning(effort));
     }
     Ok(())
 }

@@ -1,6 +1,9 @@
 //! What depends on the generation of OpenAI's models: those that reason take no sampling [OpenAI's guide to its newest models,
-//! "parameter compatibility": o-series and GPT-5 never, GPT-5.1 and later only while they do not reason]. Models of others go by
-//! other names, and take what they take.
+//! "parameter compatibility": o-series and GPT-5 never, GPT-5.1 and later only while they do not reason], and each takes some
+//! efforts [its reference of `reasoning_effort`]. Models of others go by other names, and take what they take.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use super::fields::{Drops, Raw};
 use super::node::Node;
@@ -16,27 +19,85 @@ pub(crate) enum Model {
     MayReason,
 }
 
+/// A name in lower case, without what stands before its last `/`.
+fn bare(name: &str) -> String {
+    name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase()
+}
+
+/// Whether it is a name of the o-series.
+fn is_of_series_o(name: &str) -> bool {
+    let digit = |text: &str| text.bytes().next().is_some_and(|one| one.is_ascii_digit());
+    name.strip_prefix('o').is_some_and(digit)
+}
+
+/// The number of a GPT; Azure's `gpt-35` is none.
+fn number(name: &str) -> Option<f32> {
+    let version = name.strip_prefix("gpt-")?;
+    let end = version.find(|one: char| !one.is_ascii_digit() && one != '.');
+    let (number, _) = version.split_at(end.unwrap_or(version.len()));
+    number.parse().ok().filter(|number| *number < 35.0)
+}
+
+/// All efforts, the least first.
+const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+
+/// The efforts that a model takes; `None`: its name does not tell.
+fn efforts(name: &str) -> Option<&'static [&'static str]> {
+    let name = bare(name);
+    let has = |word: &str| name.split('-').any(|part| part == word);
+    if is_of_series_o(&name) {
+        return Some(&["low", "medium", "high"]);
+    }
+    let number = number(&name).filter(|_| !has("chat"))?;
+    Some(match number {
+        ..5.0 => &[],
+        5.0 if has("pro") => &["high"],
+        5.0 if has("codex") => &["low", "medium", "high"],
+        5.0 => &["minimal", "low", "medium", "high"],
+        5.1 if has("codex") && !has("max") => &["low", "medium", "high"],
+        _ if has("codex") => &["low", "medium", "high", "xhigh"],
+        5.1 => &["none", "low", "medium", "high"],
+        _ if has("pro") => &["medium", "high", "xhigh"],
+        _ => &["none", "low", "medium", "high", "xhigh"],
+    })
+}
+
+/// An effort that was asked for in words of another dialect: the nearest that the model takes. Where it takes none, or reasons
+/// though it is not to, `path` is named.
+pub(crate) fn effort<'a>(
+    model: &str,
+    asked: Option<Cow<'a, str>>,
+    path: &str,
+    drops: &mut Drops,
+) -> Option<Cow<'a, str>> {
+    let asked = asked?;
+    let rank = |word: &str| EFFORTS.iter().position(|known| *known == word);
+    let (Some(known), Some(wanted)) = (efforts(model), rank(&asked)) else {
+        return Some(asked);
+    };
+    let distance = |word: &&&str| {
+        let rank = rank(word).unwrap_or_default();
+        (rank.abs_diff(wanted), Reverse(rank))
+    };
+    let nearest = known.iter().min_by_key(distance);
+    // What does not reason is not asked to.
+    let meant = nearest.map_or("none", |word| word);
+    if (asked == "none") != (meant == "none") {
+        drops.note(path);
+    }
+    nearest.map(|word| Cow::Borrowed(*word))
+}
+
 impl Model {
     /// Reads an upstream's name of a model, whatever stands before its last `/`.
     pub(crate) fn named(name: &str) -> Self {
-        let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
-        let digits = |text: &str| text.bytes().next().is_some_and(|one| one.is_ascii_digit());
-        if name.strip_prefix('o').is_some_and(digits) {
+        let name = bare(name);
+        if is_of_series_o(&name) {
             return Self::Reasons;
         }
-        let Some(version) = name
-            .strip_prefix("gpt-")
-            .filter(|_| !name.contains("-chat"))
-        else {
-            return Self::Plain;
-        };
-        let end = version.find(|one: char| !one.is_ascii_digit() && one != '.');
-        let (number, rest) = version.split_at(end.unwrap_or(version.len()));
-        // `gpt-4o` and its like are no numbers.
-        let ends = rest.is_empty() || rest.starts_with('-');
-        match number.parse::<f32>() {
-            Ok(number) if ends && number > 5.0 => Self::MayReason,
-            Ok(number) if ends && number == 5.0 => Self::Reasons,
+        match number(&name).filter(|_| !name.contains("-chat")) {
+            Some(number) if number > 5.0 => Self::MayReason,
+            Some(5.0) => Self::Reasons,
             _ => Self::Plain,
         }
     }
@@ -94,6 +155,7 @@ mod tests {
             ("gpt-4.1-mini", Model::Plain),
             ("gpt-5-chat-latest", Model::Plain),
             ("gpt-oss-120b", Model::Plain),
+            ("gpt-35-turbo", Model::Plain),
             ("deepseek-reasoner", Model::Plain),
             ("olmo-3", Model::Plain),
             ("o1", Model::Reasons),
@@ -104,6 +166,41 @@ mod tests {
             ("gpt-5.4-pro", Model::MayReason),
         ] {
             assert_eq!(Model::named(name), model, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_effort_is_the_nearest_that_the_model_takes() {
+        let said = |model: &str, asked: &'static str| {
+            let mut drops = Drops::default();
+            let said = effort(model, Some(asked.into()), "thinking", &mut drops);
+            let word = said.map_or_else(|| "-".to_owned(), Cow::into_owned);
+            (word, !drops.names().is_empty())
+        };
+        for (model, asked, expected, named) in [
+            ("o3", "none", "low", true),
+            ("o3", "minimal", "low", false),
+            ("o4-mini", "max", "high", false),
+            ("gpt-5", "none", "minimal", true),
+            ("openai/gpt-5-mini", "xhigh", "high", false),
+            ("gpt-5-codex", "minimal", "low", false),
+            ("gpt-5-pro", "low", "high", false),
+            ("gpt-5.1", "none", "none", false),
+            ("gpt-5.1", "minimal", "low", false),
+            ("gpt-5.1", "xhigh", "high", false),
+            ("gpt-5.1-codex", "max", "high", false),
+            ("gpt-5.1-codex-max", "max", "xhigh", false),
+            ("gpt-5.2-2025-12-11", "max", "xhigh", false),
+            ("gpt-5.2-pro", "low", "medium", false),
+            ("gpt-4o", "high", "-", true),
+            ("gpt-4.1-mini", "none", "-", false),
+            // Names that tell nothing
+            ("gpt-oss-120b", "max", "max", false),
+            ("deepseek-reasoner", "none", "none", false),
+            ("gpt-5.1", "deeper", "deeper", false),
+        ] {
+            let expected = (expected.to_owned(), named);
+            assert_eq!(said(model, asked), expected, "{model} {asked}");
         }
     }
 

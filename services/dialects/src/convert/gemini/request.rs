@@ -7,7 +7,7 @@ mod tools;
 
 use std::borrow::Cow;
 
-pub(crate) use self::config::{Config, Output, Thinking};
+pub(crate) use self::config::{Config, Output};
 pub(crate) use self::tools::{Choice, Function, Mode};
 use super::ids;
 use super::members::Members;
