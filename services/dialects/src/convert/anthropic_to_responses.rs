@@ -76,7 +76,11 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     ];
     let model = openai::Model::named(target.model);
     model.sample(effort.as_deref(), sampling, &mut body, &mut drops);
-    if effort.is_some() || (thinks && !hidden) {
+    let reasons = openai::reasons(target.model);
+    if thinks && !reasons {
+        drops.note("thinking");
+    }
+    if effort.is_some() || (thinks && !hidden && reasons) {
         let mut reasoning = Node::object([]);
         match hidden {
             true => reasoning.put_some("effort", effort.map(Node::Text)),
@@ -84,7 +88,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
         }
         body.put("reasoning", reasoning);
     }
-    body.put("include", compose::include(false));
+    body.put_some("include", compose::include(reasons, false));
     let user = request.user.map(|user| shortened(user, MAX_USER));
     body.put_some("safety_identifier", user.map(Node::Text));
     for (name, left_out) in [

@@ -66,7 +66,8 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     if let Some(effort) = effort {
         body.put("reasoning", compose::reasoning(Some(effort)));
     }
-    body.put("include", compose::include(request.logprobs));
+    let reasons = openai::reasons(target.model);
+    body.put_some("include", compose::include(reasons, request.logprobs));
     if request.logprobs {
         let top = request.top_logprobs.unwrap_or(0);
         body.put(

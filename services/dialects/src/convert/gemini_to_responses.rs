@@ -132,15 +132,19 @@ fn configure<'a>(
         body.put("text", Node::object([("format", format)]));
     }
     let logprobs = config.logprobs.is_some();
-    body.put("include", compose::include(logprobs));
+    let reasons = openai::reasons(model);
+    body.put_some("include", compose::include(reasons, logprobs));
     if logprobs {
         let top = config
             .top_logprobs
             .map_or(Node::Number(0), |raw| Node::raw(raw.text));
         body.put("top_logprobs", top);
     }
-    let shown = config.thinking.is_some_and(|thinking| thinking.include);
-    if effort.is_some() || shown {
+    let shown = config.thinking.filter(|thinking| thinking.include);
+    if let Some(thinking) = shown.as_ref().filter(|_| !reasons) {
+        drops.note(&thinking.path);
+    }
+    if effort.is_some() || (shown.is_some() && reasons) {
         body.put("reasoning", compose::reasoning(effort));
     }
     Ok(())

@@ -48,7 +48,11 @@ fn efforts(name: &str) -> Option<&'static [&'static str]> {
     if is_of_series_o(&name) {
         return Some(&["low", "medium", "high"]);
     }
-    let number = number(&name).filter(|_| !has("chat"))?;
+    let number = number(&name)?;
+    if has("chat") {
+        // The first of them does not reason; of later ones nothing is written down.
+        return (number <= 5.0).then_some(&[]);
+    }
     Some(match number {
         ..5.0 => &[],
         5.0 if has("pro") => &["high"],
@@ -60,6 +64,11 @@ fn efforts(name: &str) -> Option<&'static [&'static str]> {
         _ if has("pro") => &["medium", "high", "xhigh"],
         _ => &["none", "low", "medium", "high", "xhigh"],
     })
+}
+
+/// Whether a model may reason, for all that its name tells: OpenAI's that do not refuse what concerns reasoning.
+pub(crate) fn reasons(name: &str) -> bool {
+    efforts(name) != Some(&[])
 }
 
 /// An effort that was asked for in words of another dialect: the nearest that the model takes. Where it takes none, or reasons
@@ -194,6 +203,7 @@ mod tests {
             ("gpt-5.2-pro", "low", "medium", false),
             ("gpt-4o", "high", "-", true),
             ("gpt-4.1-mini", "none", "-", false),
+            ("gpt-5-chat-latest", "low", "-", true),
             // Names that tell nothing
             ("gpt-oss-120b", "max", "max", false),
             ("deepseek-reasoner", "none", "none", false),

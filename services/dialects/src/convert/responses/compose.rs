@@ -223,12 +223,15 @@ pub(crate) fn body<'a>(model: &'a str, stream: bool) -> Node<'a> {
 }
 
 /// `include`, with log probabilities where they are asked for.
-pub(crate) fn include<'a>(logprobs: bool) -> Node<'a> {
-    let mut include = vec![Node::text("reasoning.encrypted_content")];
+pub(crate) fn include<'a>(reasons: bool, logprobs: bool) -> Option<Node<'a>> {
+    let mut include = Vec::new();
+    if reasons {
+        include.push(Node::text("reasoning.encrypted_content"));
+    }
     if logprobs {
         include.push(Node::text("message.output_text.logprobs"));
     }
-    Node::Array(include)
+    (!include.is_empty()).then_some(Node::Array(include))
 }
 
 /// `max_output_tokens`, raised to the least that is taken.

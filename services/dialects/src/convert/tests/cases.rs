@@ -550,6 +550,37 @@ fn models_that_reason_are_asked_without_what_they_refuse() {
 }
 
 #[test]
+fn models_that_do_not_reason_are_asked_nothing_about_it() {
+    let thinking = [
+        (Format::Chat, json!({})),
+        (Format::Anthropic, json!({"thinking": {"type": "adaptive"}})),
+        (
+            Format::Gemini,
+            json!({"generationConfig": {"thinkingConfig": {"includeThoughts": true}}}),
+        ),
+    ];
+    for (caller, more) in thinking {
+        let body = with(ask(caller), more);
+        let asked = |model| sent((caller, Format::Responses), model, &body).unwrap();
+        let (plain, named) = asked("gpt-4.1");
+        assert_eq!(plain.get("include"), None, "{caller:?}");
+        assert_eq!(plain.get("reasoning"), None, "{caller:?}");
+        assert_eq!(named.is_empty(), caller == Format::Chat, "{caller:?}");
+        for model in ["gpt-5.1", "o3", "some-model"] {
+            let (reasoning, named) = asked(model);
+            assert_eq!(
+                reasoning["include"],
+                json!(["reasoning.encrypted_content"]),
+                "{caller:?}"
+            );
+            let told = reasoning.get("reasoning").is_some();
+            assert_eq!(told, caller != Format::Chat, "{caller:?}");
+            assert!(named.is_empty(), "{caller:?}: {named:?}");
+        }
+    }
+}
+
+#[test]
 fn a_model_that_gave_up_before_it_said_anything_leaves_no_trace() {
     let gave_up = json!({"candidates": [{"index": 0, "finishReason": "MALFORMED_FUNCTION_CALL",
         "content": {"role": "model", "parts": []}}], "usageMetadata": {"promptTokenCount": 4, "totalTokenCount": 4}});
