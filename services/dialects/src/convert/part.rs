@@ -111,6 +111,8 @@ pub(crate) enum Reason<'a> {
     Filtered,
     /// The model declined.
     Refused,
+    /// It was broken off, and nobody told why in words that are known.
+    Cut,
     /// The provider paused a long turn.
     Paused,
     /// None of these; `raw` says which.

@@ -1,14 +1,21 @@
 //! Finds the parts of answers of the Responses API (PROTOCOLS §5.3).
 //!
-//! Items are told apart by `output_index`. What was streamed in deltas is not said again when it is repeated in a `.done`; what comes in
-//! a `.done` alone is said then. Items of tools that the provider runs are passed over.
+//! Items are told apart by `output_index` and what they are. What was streamed in deltas is not said again when it is repeated in a
+//! `.done` or in the response that ends the stream; what comes there alone, or goes on there, is said then. Items of tools that
+//! the provider runs are passed over.
+
+mod state;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use self::state::{Kind, State};
 use crate::convert::Format;
+use crate::convert::answer::unmade;
 use crate::convert::names::Names;
 use crate::convert::part::{Finish, Part, Put, Reader, Reason};
 use crate::convert::seal::Seal;
@@ -20,25 +27,6 @@ pub(crate) struct ResponsesReader {
     names: Names,
     items: Vec<State>,
     calls: u32,
-}
-
-/// What is known of an item.
-#[derive(Debug, Default)]
-struct State {
-    index: u64,
-    /// What it is; empty: it was not announced.
-    kind: String,
-    /// The number of the call that it is.
-    call: Option<u32>,
-    /// Something of its content was said.
-    said: bool,
-    /// The parts of its text or summary of which something was said.
-    parts: Vec<u64>,
-    /// Sources were named.
-    cited: bool,
-    /// Log probabilities were told.
-    probed: bool,
-    done: bool,
 }
 
 #[derive(Deserialize)]
@@ -112,6 +100,8 @@ struct Content<'a> {
 #[derive(Deserialize)]
 struct Response<'a> {
     #[serde(borrow, default)]
+    status: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
     created_at: Option<&'a RawValue>,
     #[serde(borrow, default)]
     incomplete_details: Option<Details<'a>>,
@@ -156,37 +146,32 @@ impl Reader for ResponsesReader {
                 let created = told.and_then(|raw| raw.get().split('.').next()?.parse().ok());
                 put(0, Part::Begin { created });
             }
-            "completed" | "incomplete" => {
-                let output = event.response.as_ref().and_then(|all| all.output.as_ref());
-                // Some servers tell all at the end alone, or not that an item is complete.
-                let silent = self.items.is_empty();
-                for (item, index) in output.into_iter().flatten().zip(0..) {
-                    if silent {
-                        self.added(Some(index), item, put);
-                    }
-                    let state = self.state(Some(index));
-                    let same = |kind: &str| kind.is_empty() || kind == item.kind;
-                    if state.is_some_and(|state| same(&state.kind)) {
-                        self.done(Some(index), item, put);
-                    }
+            "completed" | "incomplete" | "cancelled" => {
+                let response = event.response.as_ref();
+                // Those that end every response in one way tell its status.
+                let status = response.and_then(|response| response.status.as_deref());
+                let status = status.unwrap_or(kind);
+                if status == "cancelled" {
+                    return Err(unmade());
                 }
+                let output = response.and_then(|response| response.output.as_deref());
+                self.told_at_the_end(output.unwrap_or_default(), put);
                 self.end(put);
-                finish(kind, event.response.as_ref(), put);
+                finish(
+                    kind == "incomplete" || status == "incomplete",
+                    response,
+                    put,
+                );
             }
-            "cancelled" => return Err(crate::convert::answer::unmade()),
             "output_item.added" => {
                 if let Some(item) = &event.item {
-                    // Some servers number all items alike.
-                    if let Some(state) = self.state(event.output_index).filter(|it| it.done) {
-                        state.index = u64::MAX;
-                    }
-                    self.added(event.output_index, item, put);
+                    self.announced(event.output_index, item, put);
                 }
             }
             "output_item.done" => {
                 if let Some(item) = &event.item {
-                    self.added(event.output_index, item, put);
-                    self.done(event.output_index, item, put);
+                    let place = self.added(event.output_index, item, put);
+                    self.done(place, item, put);
                 }
             }
             _ => self.content(kind, &event, put),
@@ -196,10 +181,7 @@ impl Reader for ResponsesReader {
 
     fn end(&mut self, put: &mut Put<'_>) {
         for state in &mut self.items {
-            if let Some(key) = state.call.filter(|_| !state.done) {
-                put(0, Part::CallEnd { key });
-            }
-            state.done = true;
+            state.end(put);
         }
     }
 }
@@ -213,85 +195,126 @@ impl ResponsesReader {
         }
     }
 
-    fn state(&mut self, index: Option<u64>) -> Option<&mut State> {
+    /// The item that an event speaks of. `call`: the call's id, where one is told: some servers give all items one index.
+    fn place(&self, index: Option<u64>, kind: Kind, call: &str) -> Option<usize> {
         let index = index.unwrap_or(0);
-        self.items.iter_mut().find(|state| state.index == index)
+        let same = |state: &State| state.is(index, kind, call);
+        self.items.iter().rposition(same)
     }
 
-    /// An item begins. What is announced twice begins once.
-    fn added(&mut self, index: Option<u64>, item: &Item<'_>, put: &mut Put<'_>) {
-        if self.state(index).is_some() {
-            return;
+    /// An item is announced. What is announced twice begins once, but for servers that number all items alike.
+    fn announced(&mut self, index: Option<u64>, item: &Item<'_>, put: &mut Put<'_>) {
+        let place = self.added(index, item, put);
+        if self.items.get(place).is_some_and(|state| state.done) {
+            self.begin(index, item, put);
         }
-        let custom = item.kind == "custom_tool_call";
-        let call = (custom || item.kind == "function_call").then_some(self.calls);
+    }
+
+    /// The place of an item, which begins where it has not.
+    fn added(&mut self, index: Option<u64>, item: &Item<'_>, put: &mut Put<'_>) -> usize {
+        let kind = Kind::of_item(&item.kind);
+        let id = item.call_id.as_deref().unwrap_or_default();
+        if let Some(place) = self.place(index, kind, id) {
+            return place;
+        }
+        self.begin(index, item, put)
+    }
+
+    fn begin(&mut self, index: Option<u64>, item: &Item<'_>, put: &mut Put<'_>) -> usize {
+        let kind = Kind::of_item(&item.kind);
+        let id = item.call_id.as_deref().unwrap_or_default();
+        let call = (kind == Kind::Call).then_some(self.calls);
         if let Some(key) = call {
             self.calls += 1;
+            let name = self.names.own(item.name.as_deref().unwrap_or_default());
+            let custom = item.kind == "custom_tool_call";
+            let seal = None;
             put(
                 0,
                 Part::Call {
                     key,
-                    id: item.call_id.as_deref().unwrap_or_default(),
-                    name: self.names.own(item.name.as_deref().unwrap_or_default()),
+                    id,
+                    name,
                     custom,
-                    seal: None,
+                    seal,
                 },
             );
         }
-        self.items.push(State {
-            index: index.unwrap_or(0),
-            kind: item.kind.to_string(),
-            call,
-            ..State::default()
-        });
+        self.items
+            .push(State::new(index.unwrap_or(0), kind, call, id));
+        self.items.len() - 1
     }
 
-    fn content(&mut self, kind: &str, event: &Event<'_>, put: &mut Put<'_>) {
-        let told = ["output_text.", "refusal.", "reasoning_"];
-        let tells = told.iter().any(|told| kind.starts_with(told));
-        if tells && self.state(event.output_index).is_none() {
-            // Some servers announce no item: it is what is told of it.
-            self.items.push(State {
-                index: event.output_index.unwrap_or(0),
-                ..State::default()
-            });
+    /// What the response consists of as it ends: some servers tell all, or some of it, there alone.
+    fn told_at_the_end(&mut self, output: &[Item<'_>], put: &mut Put<'_>) {
+        for (number, item) in output.iter().enumerate() {
+            let kind = Kind::of_item(&item.kind);
+            let index = u64::try_from(number).ok();
+            let id = item.call_id.as_deref().unwrap_or_default();
+            // Where the indexes say otherwise, the items of a kind are known by their order.
+            let before = output.iter().take(number);
+            let nth = before.filter(|item| Kind::of_item(&item.kind) == kind);
+            let nth = nth.count();
+            let of_kind = self.items.iter().enumerate();
+            let mut of_kind = of_kind.filter(|(_, state)| state.kind == kind);
+            let known = self
+                .place(index, kind, id)
+                .or_else(|| of_kind.nth(nth).map(|(place, _)| place));
+            let place = known.unwrap_or_else(|| self.added(index, item, put));
+            self.done(place, item, put);
         }
-        let Some(state) = self.state(event.output_index) else {
+    }
+
+    fn content(&mut self, event_kind: &str, event: &Event<'_>, put: &mut Put<'_>) {
+        let Some(kind) = Kind::of_event(event_kind) else {
             return;
         };
+        let place = match self.place(event.output_index, kind, "") {
+            Some(place) => place,
+            // Whom it calls is told when the item is.
+            None if kind == Kind::Call => return,
+            // Some servers announce no item: it is what is told of it.
+            None => {
+                let index = event.output_index.unwrap_or(0);
+                self.items.push(State::new(index, kind, None, ""));
+                self.items.len() - 1
+            }
+        };
+        let Some(state) = self.items.get_mut(place) else {
+            return;
+        };
+        let text = event.text.as_deref().unwrap_or_default();
         let part = event.summary_index.or(event.content_index);
         let delta = event.delta.as_deref().unwrap_or_default();
-        match kind {
+        match event_kind {
             "output_text.delta" => {
                 state.say(part, delta, Part::Text, put);
                 state.probed |= logprobs(event.logprobs, put);
             }
-            "output_text.done" if state.is_new(part) => {
-                state.say(
-                    part,
-                    event.text.as_deref().unwrap_or_default(),
-                    Part::Text,
-                    put,
-                );
-                state.probed |= logprobs(event.logprobs, put);
+            "output_text.done" => {
+                let probed = !state.is_new(part);
+                state.say_rest(part, text, Part::Text, put);
+                if !probed {
+                    state.probed |= logprobs(event.logprobs, put);
+                }
             }
             "refusal.delta" => state.say(part, delta, Part::Refusal, put),
-            "refusal.done" if state.is_new(part) => {
+            "refusal.done" => {
                 let text = event.refusal.as_deref().unwrap_or_default();
-                state.say(part, text, Part::Refusal, put);
+                state.say_rest(part, text, Part::Refusal, put);
             }
             "reasoning_summary_text.delta" | "reasoning_text.delta" => {
                 state.think(part, delta, put);
             }
-            "reasoning_summary_text.done" | "reasoning_text.done" if state.is_new(part) => {
-                state.think(part, event.text.as_deref().unwrap_or_default(), put);
+            "reasoning_summary_text.done" | "reasoning_text.done" => {
+                state.think_rest(part, text, put);
             }
             "function_call_arguments.delta" | "custom_tool_call_input.delta" => {
                 state.argue(delta, put);
             }
-            "function_call_arguments.done" | "custom_tool_call_input.done" if !state.said => {
+            "function_call_arguments.done" | "custom_tool_call_input.done" => {
                 let all = event.arguments.as_deref().or(event.input.as_deref());
-                state.argue(all.unwrap_or_default(), put);
+                state.argue_rest(all.unwrap_or_default(), put);
             }
             "output_text.annotation.added" => {
                 if let Some(raw) = event.annotation {
@@ -304,30 +327,27 @@ impl ResponsesReader {
     }
 
     /// An item is complete: what of it was not said yet is said.
-    fn done(&mut self, index: Option<u64>, item: &Item<'_>, put: &mut Put<'_>) {
-        let Some(state) = self.state(index).filter(|state| !state.done) else {
+    fn done(&mut self, place: usize, item: &Item<'_>, put: &mut Put<'_>) {
+        let Some(state) = self.items.get_mut(place).filter(|state| !state.done) else {
             return;
         };
-        state.done = true;
-        let said = state.said;
-        if let Some(key) = state.call {
-            if !said {
-                let all = string(item.arguments).or_else(|| string(item.input));
-                state.argue(&all.unwrap_or_default(), put);
-            }
-            put(0, Part::CallEnd { key });
+        if state.kind == Kind::Call {
+            let all = string(item.arguments).or_else(|| string(item.input));
+            state.argue_rest(&all.unwrap_or_default(), put);
+            state.end(put);
             return;
         }
+        state.done = true;
         let parts = || item.content.iter().flatten().zip(0..);
         match &*item.kind {
             "message" => {
                 let (cited, probed) = (state.cited, state.probed);
                 for (part, number) in parts() {
-                    if state.is_new(Some(number)) {
+                    if let Some(refusal) = part.refusal.as_deref() {
+                        state.say_rest(Some(number), refusal, Part::Refusal, put);
+                    } else {
                         let text = part.text.as_deref().unwrap_or_default();
-                        state.say(Some(number), text, Part::Text, put);
-                        let refusal = part.refusal.as_deref().unwrap_or_default();
-                        state.say(Some(number), refusal, Part::Refusal, put);
+                        state.say_rest(Some(number), text, Part::Text, put);
                     }
                     if !probed {
                         state.probed |= logprobs(part.logprobs, put);
@@ -341,10 +361,7 @@ impl ResponsesReader {
                 let summary = item.summary.iter().flatten();
                 let texts = summary.chain(item.content.iter().flatten());
                 for (part, number) in texts.zip(0..) {
-                    if !state.is_new(Some(number)) {
-                        continue;
-                    }
-                    state.think(Some(number), part.text.as_deref().unwrap_or_default(), put);
+                    state.think_rest(Some(number), part.text.as_deref().unwrap_or_default(), put);
                 }
                 let sealed = item.encrypted_content.as_deref().unwrap_or_default();
                 if !sealed.is_empty() {
@@ -367,51 +384,6 @@ impl ResponsesReader {
                 }
             }
             _ => {}
-        }
-    }
-}
-
-impl State {
-    /// Whether nothing was said of a part.
-    fn is_new(&self, part: Option<u64>) -> bool {
-        !self.parts.contains(&part.unwrap_or(0))
-    }
-
-    fn begin(&mut self, part: Option<u64>) {
-        self.said = true;
-        if self.is_new(part) {
-            self.parts.push(part.unwrap_or(0));
-        }
-    }
-
-    fn say<'a>(
-        &mut self,
-        part: Option<u64>,
-        text: &'a str,
-        say: fn(&'a str) -> Part<'a>,
-        put: &mut Put<'_>,
-    ) {
-        if !text.is_empty() {
-            self.begin(part);
-            put(0, say(text));
-        }
-    }
-
-    /// Parts of a summary are told apart by a blank line.
-    fn think(&mut self, part: Option<u64>, text: &str, put: &mut Put<'_>) {
-        if !text.is_empty() {
-            if self.said && self.is_new(part) {
-                put(0, Part::Reasoning("\n\n"));
-            }
-            self.begin(part);
-            put(0, Part::Reasoning(text));
-        }
-    }
-
-    fn argue(&mut self, piece: &str, put: &mut Put<'_>) {
-        if let Some(key) = self.call.filter(|_| !piece.is_empty()) {
-            self.said = true;
-            put(0, Part::Arguments { key, piece });
         }
     }
 }
@@ -448,15 +420,16 @@ fn cite(raw: &RawValue, put: &mut Put<'_>) {
     }
 }
 
-fn finish(kind: &str, response: Option<&Response<'_>>, put: &mut Put<'_>) {
+fn finish(cut: bool, response: Option<&Response<'_>>, put: &mut Put<'_>) {
     let details = response.and_then(|response| response.incomplete_details.as_ref());
-    let raw = details.and_then(|details| details.reason.as_deref());
-    let raw = raw.unwrap_or_default();
-    let reason = match (kind, raw) {
-        ("completed", _) => Reason::Stop,
-        (_, "max_output_tokens") => Reason::Length,
-        (_, "content_filter") => Reason::Filtered,
-        _ => Reason::Other,
+    let told = details.and_then(|details| details.reason.as_deref());
+    let raw = told.unwrap_or_default();
+    let (reason, raw) = match raw {
+        _ if !cut => (Reason::Stop, raw),
+        "max_output_tokens" => (Reason::Length, raw),
+        "content_filter" => (Reason::Filtered, raw),
+        "" => (Reason::Cut, "incomplete"),
+        _ => (Reason::Cut, raw),
     };
     put(0, Part::Finish(Finish { reason, raw }));
 }

@@ -401,7 +401,7 @@ impl Writer for ResponsesWriter {
             Part::Media { mime, .. } => self.text(false, &no_place(mime), out),
             Part::Finish(finish) => {
                 let reason = match finish.reason {
-                    Reason::Length | Reason::ContextFull => Reason::Length,
+                    Reason::Length | Reason::ContextFull | Reason::Cut => Reason::Length,
                     Reason::Filtered | Reason::Refused => Reason::Filtered,
                     _ => Reason::Stop,
                 };

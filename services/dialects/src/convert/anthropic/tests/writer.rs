@@ -177,6 +177,7 @@ fn reasons_that_this_dialect_says_less_of_keep_their_word() {
         (Reason::ContextFull, "model_context_window_exceeded", None),
         (Reason::Paused, "pause_turn", None),
         (Reason::Other, "end_turn", Some("raw")),
+        (Reason::Cut, "max_tokens", Some("raw")),
     ] {
         let message = whole(&[Part::Text("x"), finish(reason)]);
         assert_eq!(message["stop_reason"], expected);

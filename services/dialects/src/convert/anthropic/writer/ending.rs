@@ -11,14 +11,14 @@ pub(super) fn word(finish: Finish<'_>) -> (&'static str, String, String) {
     let (word, sequence) = match finish.reason {
         Reason::Stop | Reason::Other => ("end_turn", ""),
         Reason::StopSequence(sequence) => ("stop_sequence", sequence),
-        Reason::Length => ("max_tokens", ""),
+        Reason::Length | Reason::Cut => ("max_tokens", ""),
         Reason::ContextFull => ("model_context_window_exceeded", ""),
         Reason::ToolCalls => ("tool_use", ""),
         Reason::Filtered | Reason::Refused => ("refusal", ""),
         Reason::Paused => ("pause_turn", ""),
     };
     let raw = match finish.reason {
-        Reason::Other | Reason::Filtered => finish.raw,
+        Reason::Other | Reason::Cut | Reason::Filtered => finish.raw,
         _ => "",
     };
     (word, sequence.to_owned(), raw.to_owned())

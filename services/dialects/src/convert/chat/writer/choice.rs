@@ -153,7 +153,7 @@ impl Choice {
         finish.is_some_and(|(reason, _)| {
             matches!(
                 reason,
-                Reason::Length | Reason::ContextFull | Reason::Filtered
+                Reason::Length | Reason::ContextFull | Reason::Cut | Reason::Filtered
             )
         })
     }
@@ -169,7 +169,7 @@ impl Choice {
             false => "tool_calls",
         };
         let word = match reason {
-            Reason::Length | Reason::ContextFull => "length",
+            Reason::Length | Reason::ContextFull | Reason::Cut => "length",
             Reason::Filtered | Reason::Refused => "content_filter",
             _ if !self.calls.is_empty() => calls,
             _ => "stop",
@@ -263,6 +263,7 @@ pub(super) fn kept(finish: Finish<'_>) -> (Reason<'static>, String) {
         Reason::Stop => Reason::Stop,
         Reason::Length => Reason::Length,
         Reason::ContextFull => Reason::ContextFull,
+        Reason::Cut => Reason::Cut,
         Reason::ToolCalls => Reason::ToolCalls,
         Reason::Filtered => Reason::Filtered,
         Reason::Refused => Reason::Refused,

@@ -313,6 +313,7 @@ fn reasons_that_chat_does_not_know_keep_the_upstreams_word() {
         ),
         (Reason::Length, "MAX_TOKENS", "length", Value::Null),
         (Reason::Other, "new_one", "stop", json!("new_one")),
+        (Reason::Cut, "incomplete", "length", json!("incomplete")),
     ] {
         let parts = [(0, Part::Text("a")), finish(reason, raw)];
         let choice = whole(AnswerShape::default(), &parts)["choices"][0].clone();

@@ -251,7 +251,7 @@ impl Choice {
             Reason::Stop | Reason::ToolCalls => ("STOP", true),
             Reason::StopSequence(_) | Reason::Paused => ("STOP", false),
             Reason::Length => ("MAX_TOKENS", true),
-            Reason::ContextFull => ("MAX_TOKENS", false),
+            Reason::ContextFull | Reason::Cut => ("MAX_TOKENS", false),
             Reason::Filtered | Reason::Refused => ("SAFETY", false),
             Reason::Other => ("OTHER", false),
         };
@@ -265,7 +265,10 @@ impl Choice {
     pub(super) fn last(&mut self, index: usize, out: &mut String) {
         self.close_run();
         if let Some(malformed) = self.malformed.take() {
-            self.reason = "MALFORMED_FUNCTION_CALL";
+            // A call that was cut off is no mistake of the model's: callers know by the reason what helps.
+            if matches!(self.reason, "STOP" | "OTHER") {
+                self.reason = "MALFORMED_FUNCTION_CALL";
+            }
             self.message = malformed;
         } else if self.refused && self.reason == "STOP" {
             self.reason = "SAFETY";

@@ -168,6 +168,7 @@ fn reasons_keep_the_upstreams_word_where_they_say_less() {
             Some("content_filter"),
         ),
         (Reason::Other, "new_word", "OTHER", Some("new_word")),
+        (Reason::Cut, "incomplete", "MAX_TOKENS", Some("incomplete")),
     ] {
         let parts = [
             (0, Part::Text("x")),
@@ -225,4 +226,33 @@ fn candidates_citations_and_log_probabilities_are_said() {
         candidates[0]["logprobsResult"],
         serde_json::json!({"topCandidates":[{"candidates":[{"token":"b","logProbability":-1.0}]}],"chosenCandidates":[{"token":"a\n","logProbability":-0.5}]})
     );
+}
+
+#[test]
+fn a_call_that_was_cut_off_keeps_the_reason_of_it() {
+    for (reason, raw, expected) in [
+        (Reason::Length, "length", "MAX_TOKENS"),
+        (Reason::ToolCalls, "tool_calls", "MALFORMED_FUNCTION_CALL"),
+    ] {
+        let parts = [
+            Part::Call {
+                key: 0,
+                id: "a",
+                name: "f",
+                custom: false,
+                seal: None,
+            },
+            Part::Arguments {
+                key: 0,
+                piece: "{\"x\":",
+            },
+            Part::Finish(Finish { reason, raw }),
+        ];
+        let said = say(Form::Whole, &parts.map(|part| (0, part)));
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let candidate = &said["candidates"][0];
+        assert_eq!(candidate["finishReason"], expected);
+        let message = "Malformed function call: f({\"x\":)";
+        assert_eq!(candidate["finishMessage"], message);
+    }
 }
