@@ -42,6 +42,8 @@ impl Alphabet {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     alphabet: Alphabet,
+    /// Names that are said as they are.
+    kept: Vec<String>,
     changed: Vec<Changed>,
 }
 
@@ -56,13 +58,18 @@ impl Names {
     pub(crate) const fn new(alphabet: Alphabet) -> Self {
         Self {
             alphabet,
+            kept: Vec::new(),
             changed: Vec::new(),
         }
     }
 
-    /// The name that is said upstream: as it is where it can be, else what of it can stay and a digest.
+    /// The name that is said upstream: as it is where it can be and no other one is put so, else what of it can stay and a digest.
     pub(crate) fn said<'a>(&mut self, own: Cow<'a, str>) -> Cow<'a, str> {
-        if self.alphabet.takes(&own) {
+        if self.kept.iter().any(|kept| *kept == own) {
+            return own;
+        }
+        if self.alphabet.takes(&own) && !self.is_taken(&own) {
+            self.kept.push(own.clone().into_owned());
             return own;
         }
         if let Some(known) = self.changed.iter().find(|changed| changed.own == own) {
@@ -71,7 +78,7 @@ impl Names {
         let mut salt = 0;
         let said = loop {
             let said = self.put_differently(&own, salt);
-            if self.changed.iter().all(|changed| changed.said != said) {
+            if !self.is_taken(&said) && self.kept.iter().all(|kept| *kept != said) {
                 break said;
             }
             salt += 1;
@@ -81,6 +88,11 @@ impl Names {
             own: own.into_owned(),
         });
         Cow::Owned(said)
+    }
+
+    /// Whether another tool goes by this name.
+    fn is_taken(&self, said: &str) -> bool {
+        self.changed.iter().any(|changed| changed.said == said)
     }
 
     fn put_differently(&self, own: &str, salt: u64) -> String {
@@ -161,6 +173,24 @@ mod tests {
             }
             let different: std::collections::HashSet<_> = said.iter().collect();
             assert_eq!(different.len(), said.len());
+        }
+    }
+
+    #[test]
+    fn two_tools_never_share_a_name_whichever_comes_first() {
+        for alphabet in [Alphabet::OpenAi, Alphabet::Anthropic] {
+            let put = Names::new(alphabet).said("a.b".into()).into_owned();
+            for own in [["a.b", &put, "a_2eb"], [&put, "a_2eb", "a.b"]] {
+                let mut names = Names::new(alphabet);
+                let said = own.map(|own| names.said(own.into()).into_owned());
+                let different: std::collections::HashSet<_> = said.iter().collect();
+                assert_eq!(different.len(), own.len(), "{said:?}");
+                for (own, said) in own.iter().zip(&said) {
+                    assert!(alphabet.takes(said), "{said}");
+                    assert_eq!(names.own(said), *own);
+                    assert_eq!(names.said((*own).into()), *said, "again");
+                }
+            }
         }
     }
 
