@@ -19,6 +19,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     let request = Request::read(body)?;
     let thinks = request.thinks();
     let mut saying = Saying::default();
+    request.drop_effort_beside(&mut saying.drops);
     saying.system(request.system)?;
     for turn in request.turns {
         match turn.role {

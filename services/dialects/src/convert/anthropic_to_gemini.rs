@@ -26,6 +26,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     let request = Request::read(body)?;
     let thinks = request.thinks();
     let mut drops = Drops::default();
+    request.drop_effort_beside(&mut drops);
     let model = Model::named(target.model);
     let mut saying = Saying {
         contents: Contents::new(model),

@@ -25,6 +25,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     let request = Request::read(body)?;
     let thinks = request.thinks();
     let mut saying = Saying::default();
+    request.drop_effort_beside(&mut saying.drops);
     let mut system = Vec::new();
     for block in request.system {
         system.extend(saying.shown(block)?);

@@ -171,6 +171,10 @@ impl<'a> Request<'a> {
             let expected = "the name of a tool that is declared";
             return Err(Refusal::invalid("tool_choice.name", expected));
         }
+        if tool_choice == Some(ToolChoice::Any) && tools.is_empty() {
+            let expected = "tools beside it, of which one is to be called";
+            return Err(Refusal::invalid("tool_choice", expected));
+        }
         let (effort, schema) = read_output(&mut fields, &mut rest)?;
         Ok(Self {
             max_tokens: fields.number("max_tokens")?,
@@ -209,6 +213,16 @@ impl Request<'_> {
     pub(crate) fn thinks(&self) -> bool {
         let mode = self.thinking.as_ref().map(|thinking| thinking.mode);
         mode.is_some_and(|mode| mode != ThinkingMode::Disabled)
+    }
+
+    /// Notes an effort that stands beside a budget, or beside thinking that is off: these say how much is thought, and what an
+    /// effort says besides other dialects have no word for.
+    pub(crate) fn drop_effort_beside(&self, drops: &mut Drops) {
+        let mode = self.thinking.as_ref().map(|thinking| thinking.mode);
+        let decided = matches!(mode, Some(ThinkingMode::Budget(_) | ThinkingMode::Disabled));
+        if decided && self.effort.is_some() {
+            drops.note("output_config.effort");
+        }
     }
 }
 

@@ -85,7 +85,12 @@ pub(super) fn declared(
     choice: Option<&Choice<'_>>,
     tools: &[Tool<'_>],
 ) -> Result<(), Box<Refusal>> {
+    let none = tools.is_empty();
     let chosen = match choice {
+        Some(Choice::Required) if none => {
+            let expected = "tools beside it, of which one is to be called";
+            return Err(Refusal::invalid("tool_choice", expected));
+        }
         Some(Choice::Tool(named)) => std::slice::from_ref(named),
         Some(Choice::Allowed { tools, .. }) => tools,
         _ => &[],

@@ -165,6 +165,10 @@ impl<'a> Request<'a> {
                 "it must be called, and only OpenAI runs it",
             ));
         }
+        if choice == Some(Choice::Required) && tools.is_empty() {
+            let expected = "tools beside it, of which one is to be called";
+            return Err(Refusal::invalid("tool_choice", expected));
+        }
         let (format, verbosity, mut dropped) = read_text(&mut fields)?;
         let input = input
             .into_iter()

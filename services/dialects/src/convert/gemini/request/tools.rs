@@ -118,6 +118,10 @@ pub(super) fn choice<'a>(
                 }
             };
         }
+        if choice.mode == Mode::Any && functions.is_empty() {
+            let expected = "functions beside it, of which one is to be called";
+            return Err(Refusal::invalid(choice.path, expected));
+        }
         let path = calling.0.path("allowedFunctionNames");
         choice.allowed = calling.texts("allowedFunctionNames")?;
         for name in &choice.allowed {
