@@ -46,8 +46,8 @@ impl Saying {
                 writer.part(choice, part, out);
             };
             self.reader.event(name, data, &mut put)?;
-            if nameless {
-                let text = "the upstream calls a tool without naming it";
+            let nameless = nameless.then_some("the upstream calls a tool without naming it");
+            if let Some(text) = nameless.or_else(|| writer.failure(false)) {
                 return Err(Box::new(UpstreamError::found(Class::Malformed, text)));
             }
         }
@@ -60,6 +60,9 @@ impl Saying {
         let writer = &mut self.writer;
         self.reader
             .end(&mut |choice: u32, part: Part<'_>| writer.part(choice, part, out));
+        if let Some(text) = writer.failure(true) {
+            return Err(Box::new(UpstreamError::found(Class::Malformed, text)));
+        }
         if let Some(usage) = usage {
             self.writer.part(0, Part::Usage(usage.sound()), out);
         }

@@ -154,6 +154,13 @@ pub(crate) trait Writer: Debug + Send + Sync {
     /// All was said: writes what ends the answer.
     fn end(&mut self, out: &mut BytesMut);
 
+    /// What of the answer cannot be said in this dialect, though some of it was said already: the answer has failed. `all`:
+    /// nothing more comes but the end.
+    fn failure(&self, all: bool) -> Option<&'static str> {
+        let _ = all;
+        None
+    }
+
     /// Bytes that it keeps.
     fn kept(&self) -> usize;
 

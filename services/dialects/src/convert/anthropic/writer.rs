@@ -1,12 +1,14 @@
 //! Says an answer in Anthropic's dialect: as events, or as one message (PROTOCOLS §7.2).
 //!
 //! Blocks do not overlap and their indexes have no gaps: what comes while a call is open waits until that is closed: further calls,
-//! then text and reasoning. Only the first choice can be said. Arguments that are no JSON object cannot stand in a whole message: they go into
-//! the member `_raw` of one, so that nothing of them is lost.
+//! then text and reasoning. Only the first choice can be said. Arguments that are no JSON object cannot stand in a message, and clients fail on
+//! them while they come: they go into the member `_raw` of one, so that nothing of them is lost. Those of a stream that began as one
+//! and are none after all cannot be taken back: the answer fails. Where the answer was broken off, so are they.
 
 mod call;
 mod ending;
 mod later;
+mod shape;
 
 use std::fmt::Write as _;
 
@@ -15,6 +17,7 @@ use bytes::BytesMut;
 use self::call::{Call, call_id};
 use self::ending::{citation, counts, word};
 use self::later::Later;
+use self::shape::Shape;
 use crate::convert::Format;
 use crate::convert::node::quote_into;
 use crate::convert::part::{Head, Part, Writer, no_place};
@@ -280,19 +283,8 @@ impl AnthropicWriter {
                 self.close(out);
                 self.start_call(place, out);
             }
-            let piece = self
-                .calls
-                .get_mut(place)
-                .map(|call| match call.custom && !done {
-                    // It is free text, which stands in an object here.
-                    true => String::new(),
-                    false => std::mem::take(&mut call.arguments),
-                });
-            let custom = self.calls.get(place).is_some_and(|call| call.custom);
-            let mut piece = piece.unwrap_or_default();
-            if custom && done {
-                piece = crate::convert::chat::compose::free_arguments(&piece);
-            }
+            let call = self.calls.get_mut(place);
+            let piece = call.map(|call| call.next(done)).unwrap_or_default();
             if !piece.is_empty() {
                 self.delta("input_json_delta", "partial_json", &piece, out);
             }
@@ -426,6 +418,8 @@ impl Writer for AnthropicWriter {
                     seal: seal.map(|seal| seal.said_in(Format::Anthropic).into_owned()),
                     custom,
                     arguments: String::new(),
+                    shape: Shape::default(),
+                    begun: false,
                     ended: false,
                     said: false,
                 });
@@ -435,6 +429,9 @@ impl Writer for AnthropicWriter {
                 let call = self.calls.iter_mut().find(|call| call.key == key);
                 if let Some(call) = call.filter(|call| !call.said) {
                     call.arguments.push_str(piece);
+                    if !self.whole && !call.custom {
+                        call.shape.read(piece);
+                    }
                     self.say_calls(false, out);
                 }
             }
@@ -473,6 +470,18 @@ impl Writer for AnthropicWriter {
         let data = format!(r#"{{"type":"message_delta","delta":{{{ending}}},"usage":{usage}}}"#);
         write_event(out, Some(b"message_delta"), &data);
         write_event(out, Some(b"message_stop"), r#"{"type":"message_stop"}"#);
+    }
+
+    fn failure(&self, all: bool) -> Option<&'static str> {
+        let word = self.finish.as_ref().map(|(word, ..)| *word);
+        let cut = matches!(
+            word,
+            Some("max_tokens" | "model_context_window_exceeded" | "refusal")
+        );
+        let mut begun = self.calls.iter().filter(|call| call.begun);
+        begun
+            .any(|call| call.shape.is_broken() || (all && !cut && !call.shape.is_whole()))
+            .then_some("the upstream's call of a tool has arguments that are no JSON object")
     }
 
     fn kept(&self) -> usize {

@@ -143,6 +143,60 @@ fn arguments_that_are_no_object_are_told_as_such_in_a_document() {
 }
 
 #[test]
+fn arguments_that_are_no_object_are_told_alike_in_a_stream() {
+    for (pieces, input) in [
+        (&["not ", "json"][..], json!({"_raw": "not json"})),
+        (&["[1", ",2]"], json!({"_raw": "[1,2]"})),
+        (&["{", "'a': 1}"], json!({"_raw": "{'a': 1}"})),
+        (&[" ", "{", "\"a\"", ":1}"], json!({"a": 1})),
+        (&[" {", "} "], json!({})),
+        (&[" "], json!({})),
+    ] {
+        let mut parts = vec![call(0, "c")];
+        parts.extend(pieces.iter().map(|text| piece(0, text)));
+        parts.extend([Part::CallEnd { key: 0 }, finish(Reason::ToolCalls)]);
+        assert_eq!(whole(&parts)["content"][0]["input"], input);
+        let deltas: Vec<_> = events(&parts)
+            .iter()
+            .filter_map(|event| Some(event["delta"]["partial_json"].as_str()?.to_owned()))
+            .collect();
+        let said = match deltas.concat() {
+            none if none.is_empty() => json!({}),
+            said => serde_json::from_str(&said).unwrap(),
+        };
+        assert_eq!(said, input, "{deltas:?}");
+    }
+}
+
+#[test]
+fn arguments_that_began_as_an_object_and_are_none_fail_the_answer() {
+    let head = Head {
+        form: Form::Events,
+        model: "pub".to_owned(),
+        seed: "s1".to_owned(),
+        created: 7,
+    };
+    for (pieces, reason, failed) in [
+        (["{\"a\":", "1}"], Reason::ToolCalls, [false, false]),
+        (["{\"a\":", "True}"], Reason::ToolCalls, [true, true]),
+        (["{\"a\":1}", "{\"b\":2}"], Reason::ToolCalls, [true, true]),
+        (["{\"a\":", "1"], Reason::ToolCalls, [false, true]),
+        // It was cut off with the answer, which says so.
+        (["{\"a\":", "1"], Reason::Length, [false, false]),
+    ] {
+        let mut writer = AnthropicWriter::new(&head, true, Format::Chat);
+        let mut out = BytesMut::new();
+        let parts = pieces.map(|text| piece(0, text));
+        for part in [call(0, "c")].into_iter().chain(parts) {
+            writer.part(0, part, &mut out);
+        }
+        writer.part(0, finish(reason), &mut out);
+        let found = [false, true].map(|all| writer.failure(all).is_some());
+        assert_eq!(found, failed, "{pieces:?}");
+    }
+}
+
+#[test]
 fn usage_is_told_in_full_at_the_end_and_what_is_unknown_is_absent() {
     let usage = Usage {
         input: Some(40),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::shape::Shape;
 use crate::convert::node::{one_line, quote_into};
 use crate::json::{Cursor, Kind};
 
@@ -15,6 +16,10 @@ pub(super) struct Call {
     pub(super) custom: bool,
     /// What was not said yet, or all of it in a whole message.
     pub(super) arguments: String,
+    /// Whether they are an object, in a stream.
+    pub(super) shape: Shape,
+    /// Some of them were said as they came.
+    pub(super) begun: bool,
     pub(super) ended: bool,
     pub(super) said: bool,
 }
@@ -27,6 +32,25 @@ impl Call {
         quote_into(&mut block, &self.name);
         let _ = write!(block, r#","input":{input}}}"#);
         block
+    }
+
+    /// What of its arguments can be said next, in a stream. `done`: they are complete.
+    pub(super) fn next(&mut self, done: bool) -> String {
+        // Free text stands in an object here, as a whole.
+        if self.begun || (!self.custom && self.shape.is_object()) {
+            self.begun = true;
+            return match self.shape.is_broken() {
+                true => String::new(),
+                false => std::mem::take(&mut self.arguments),
+            };
+        }
+        // No arguments go without saying.
+        if !done || (!self.custom && self.arguments.trim().is_empty()) {
+            return String::new();
+        }
+        let input = self.input();
+        self.arguments.clear();
+        input
     }
 
     /// Its arguments as an object.
