@@ -87,7 +87,7 @@ impl<'a> Request<'a> {
     /// It asks for sound, refers to what a provider keeps, or a field makes no sense.
     pub(crate) fn read(body: &Raw<'a>) -> Result<Self, Box<Refusal>> {
         let mut fields = body.fields()?;
-        for ours in ["model", "store", "stream"] {
+        for ours in ["model", "stream"] {
             fields.take(ours);
         }
         refuse_sound(&mut fields)?;
@@ -170,6 +170,8 @@ impl<'a> Request<'a> {
                 "logit_bias" => raw.text.bytes().all(|b| b"{} \t\r\n".contains(&b)),
                 "service_tier" => matches!(raw.text, r#""auto""# | r#""default""#),
                 "verbosity" => raw.text == r#""medium""#,
+                // Nothing is kept anyway.
+                "store" => raw.text == "false",
                 _ => false,
             };
             if !default {

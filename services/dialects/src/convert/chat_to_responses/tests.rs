@@ -45,7 +45,7 @@ fn a_conversation_becomes_items_in_order() {
         "stop": ["x"],
         "store": true,
     }));
-    assert_eq!(dropped, ["messages[].name", "stop"]);
+    assert_eq!(dropped, ["messages[].name", "stop", "store"]);
     assert_eq!(
         body,
         json!({

@@ -1,5 +1,6 @@
 //! What callers met elsewhere, each in every direction that it concerns: what went out, what was named, what came back.
 
+mod asked;
 mod endings;
 mod turns;
 
@@ -131,57 +132,6 @@ fn surplus_stop_sequences_are_named_wherever_they_go() {
     let (chat, dropped) = sent((Format::Anthropic, Format::Chat), "up", &body).unwrap();
     assert_eq!(chat["stop"], json!(stop[..4]));
     assert_eq!(dropped, ["stop_sequences"]);
-}
-
-#[test]
-fn an_effort_beside_what_decides_is_named() {
-    for thinking in [
-        json!({"type": "enabled", "budget_tokens": 2000}),
-        json!({"type": "disabled"}),
-    ] {
-        let body = with(
-            ask(Format::Anthropic),
-            json!({"thinking": thinking, "output_config": {"effort": "high"}}),
-        );
-        for upstream in [Format::Chat, Format::Responses, Format::Gemini] {
-            let (_, dropped) = sent((Format::Anthropic, upstream), "up", &body).unwrap();
-            let effort = "output_config.effort".to_owned();
-            assert!(dropped.contains(&effort), "{upstream:?} {thinking}");
-        }
-    }
-}
-
-#[test]
-fn a_call_that_must_come_needs_tools() {
-    let any = json!({"functionCallingConfig": {"mode": "ANY"}});
-    for (caller, must, param) in [
-        (
-            Format::Chat,
-            json!({"tool_choice": "required"}),
-            "tool_choice",
-        ),
-        (
-            Format::Responses,
-            json!({"tool_choice": "required"}),
-            "tool_choice",
-        ),
-        (
-            Format::Anthropic,
-            json!({"tool_choice": {"type": "any"}}),
-            "tool_choice",
-        ),
-        (
-            Format::Gemini,
-            json!({"toolConfig": any}),
-            "toolConfig.functionCallingConfig.mode",
-        ),
-    ] {
-        for (_, upstream) in directions().filter(|(from, _)| *from == caller) {
-            let body = with(ask(caller), must.clone());
-            let refusal = sent((caller, upstream), "up", &body).unwrap_err();
-            assert_eq!((&*refusal.param, refusal.unsupported), (param, false));
-        }
-    }
 }
 
 #[test]
