@@ -100,7 +100,7 @@ pub(crate) async fn read(
     };
     let codings = codings(headers)?;
     if codings.is_empty() {
-        return plain(body, config, share).await;
+        return plain(body, declared.unwrap_or(0), config, share).await;
     }
     let limit = config.body_timeout;
     let decoded = Arc::new(AtomicU64::new(0));
@@ -140,7 +140,17 @@ pub(crate) async fn read(
     coded(reader, &decoded, config, share).await
 }
 
-async fn plain(body: Body, config: &Config, mut share: Share) -> Result<Held, Failure> {
+/// How many times what has come a buffer may be at once when the body's declared length is larger: few copies for a large
+/// body, little memory for a declaration that nothing follows.
+const AHEAD: u64 = 64;
+
+/// `declared` is the length that the caller named, 0 where it named none.
+async fn plain(
+    body: Body,
+    declared: u64,
+    config: &Config,
+    mut share: Share,
+) -> Result<Held, Failure> {
     let mut body = pin!(body);
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
@@ -165,15 +175,19 @@ async fn plain(body: Body, config: &Config, mut share: Share) -> Result<Held, Fa
         }
         share.grow(piece.len() as u64, config.bodies_total)?;
         // One piece, which is the usual body, is passed on without a copy.
-        match first.take() {
-            None if rest.is_empty() => first = Some(piece),
-            None => rest.extend_from_slice(&piece),
-            Some(before) => {
-                rest.reserve(before.len() + piece.len());
-                rest.extend_from_slice(&before);
-                rest.extend_from_slice(&piece);
-            }
+        if first.is_none() && rest.is_empty() {
+            first = Some(piece);
+            continue;
         }
+        if length > rest.capacity() as u64 {
+            let room = declared.min(length.saturating_mul(AHEAD)).max(length);
+            let more = usize::try_from(room).unwrap_or(usize::MAX) - rest.len();
+            rest.reserve(more);
+        }
+        if let Some(before) = first.take() {
+            rest.extend_from_slice(&before);
+        }
+        rest.extend_from_slice(&piece);
     }
     Ok(Held {
         bytes: first.unwrap_or_else(|| rest.freeze()),
@@ -395,6 +409,23 @@ mod tests {
         assert_eq!(refused.err().unwrap().reason, Reason::UnsupportedEncoding);
         let refused = read(Body::from("{}"), &encoded("gzip"), &config, &budget).await;
         assert_eq!(refused.err().unwrap().reason, Reason::InvalidRequest);
+    }
+
+    #[tokio::test]
+    async fn a_body_in_pieces_is_whole_whatever_length_was_declared() {
+        let text: Vec<u8> = (0..=250).cycle().take(300_000).collect();
+        for declared in [None, Some("300000"), Some("7"), Some("30000000")] {
+            let mut headers = HeaderMap::new();
+            if let Some(declared) = declared {
+                headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static(declared));
+            }
+            let pieces: Vec<_> = text.chunks(9_000).map(Bytes::copy_from_slice).collect();
+            let pieces = pieces.into_iter().map(Ok::<_, io::Error>);
+            let body = Body::from_stream(futures_util::stream::iter(pieces));
+            let budget = Budget::default();
+            let held = read(body, &headers, &Config::default(), &budget).await;
+            assert!(held.unwrap().bytes == text, "{declared:?}");
+        }
     }
 
     #[tokio::test]

@@ -80,7 +80,9 @@ impl Rig {
         let stream = TcpStream::connect(self.address()).await.unwrap();
         let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
-        tokio::spawn(connection);
+        self.lifecycle.spawn("client", async move {
+            let _ = connection.await;
+        });
         let mut request = Request::get(format!("http://{}{path}", self.address()));
         for (name, value) in headers {
             request = request.header(name, value);

@@ -7,12 +7,33 @@ use super::Span;
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
+/// Words after which a string is a long one.
+const WORDS_FIRST: u32 = 8;
+/// Bytes of one large step.
+const STEP: usize = 64;
+
+/// Passes whole steps in which nothing stops a string.
+fn skip_steps(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(step) = bytes.get(at..).and_then(<[u8]>::first_chunk::<STEP>) {
+        let stops = |found: u8, byte: &u8| {
+            found | u8::from(*byte == b'"') | u8::from(*byte == b'\\') | u8::from(*byte < 0x20)
+        };
+        if step.iter().fold(0, stops) != 0 {
+            break;
+        }
+        at += STEP;
+    }
+    at
+}
+
 /// Index of the first `"`, `\` or control character at or after `at`; the length when there is none.
 ///
-/// Eight bytes at a time: `x - 1 & !x & 0x80` marks zero bytes, and the lowest mark is always true (a borrow can only
-/// make false marks above it).
+/// Long strings (images, documents) are passed in large steps first, which compilers turn into vector instructions. Then eight
+/// bytes at a time: `x - 1 & !x & 0x80` marks zero bytes, and the lowest mark is always true (a borrow can only make false
+/// marks above it).
 #[inline]
 pub(super) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
+    let mut words = 0;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let word = u64::from_le_bytes(*chunk);
         let quote = word ^ (ONES * 0x22);
@@ -25,6 +46,10 @@ pub(super) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
             return at + (hit.trailing_zeros() / 8) as usize;
         }
         at += 8;
+        words += 1;
+        if words == WORDS_FIRST {
+            at = skip_steps(bytes, at);
+        }
     }
     while let Some(&b) = bytes.get(at) {
         if b == b'"' || b == b'\\' || b < 0x20 {
@@ -131,4 +156,23 @@ fn unescape_unicode(escape: &[u8]) -> (char, usize) {
 fn unit(escape: &[u8]) -> Option<u32> {
     let digits = std::str::from_utf8(escape.get(2..6)?).ok()?;
     u32::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_string_stops_at_its_first_stop_wherever_that_is() {
+        for stop in [b'"', b'\\', 0x00, 0x1f] {
+            for at in 0..400 {
+                let mut bytes = vec![b'x'; 400];
+                bytes[at] = stop;
+                assert_eq!(string_stop(&bytes, 0), at, "{stop}");
+            }
+        }
+        // What is no stop, though it lies near one.
+        let text = "\u{20}\u{21}#[]\u{7f}\u{80}\u{ffff}".repeat(100);
+        assert_eq!(string_stop(text.as_bytes(), 0), text.len());
+    }
 }

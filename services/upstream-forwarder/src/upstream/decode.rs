@@ -152,9 +152,19 @@ fn boxed(decoder: impl AsyncRead + Send + Unpin + 'static) -> Box<dyn AsyncBufRe
 pub(crate) struct Pieces {
     first: Bytes,
     rest: BytesMut,
+    /// How many bytes they will be together, as far as that is known.
+    room: usize,
 }
 
 impl Pieces {
+    /// Of something that will have this many bytes.
+    pub(crate) fn of(room: usize) -> Self {
+        Self {
+            room,
+            ..Self::default()
+        }
+    }
+
     /// Adds a piece.
     ///
     /// # Errors
@@ -167,8 +177,10 @@ impl Pieces {
             self.first = piece;
         } else {
             if self.rest.is_empty() {
+                let first = std::mem::take(&mut self.first);
                 self.rest
-                    .extend_from_slice(&std::mem::take(&mut self.first));
+                    .reserve(self.room.clamp(first.len() + piece.len(), limit));
+                self.rest.extend_from_slice(&first);
             }
             self.rest.extend_from_slice(&piece);
         }

@@ -79,7 +79,7 @@ async fn a_whole_answer_passes_with_the_public_name_and_is_settled_by_its_usage(
     assert_eq!(settlement.tags, "team=a");
     assert_eq!(settlement.client_request_id, "mine");
     assert_eq!(settlement.party.as_ref().unwrap().tenant, "acme");
-    assert_eq!(settlement.fingerprint.len(), 32);
+    assert_eq!(settlement.fingerprint.len(), 16);
     assert!(!settlement.provisional);
     let attempt = &settlement.attempts[0];
     assert_eq!(
