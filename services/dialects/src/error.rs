@@ -17,6 +17,7 @@ mod rules;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::time::Duration;
 

@@ -19,8 +19,9 @@ use crate::whole::member;
 /// A usage object is kept verbatim up to this many bytes; a bigger one is dropped from the report.
 pub const MAX_RAW: usize = 16 * 1024;
 
-/// A token count beyond this is taken for nonsense, thus as absent: it must not become anyone's bill.
-pub const MAX_TOKENS: u64 = 1_000_000_000_000;
+/// A token count beyond this is taken for nonsense, thus as absent: it must not become anyone's bill. A hundred times what the largest
+/// context holds.
+pub const MAX_TOKENS: u64 = 1_000_000_000;
 
 /// Tokens by kind. `None` means that the upstream did not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

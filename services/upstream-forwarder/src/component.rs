@@ -126,11 +126,17 @@ impl Component {
         let meters = Meters::new(&metrics);
         let (journal, recovered) = Journal::open(&config.journal, &journal, &lifecycle).await?;
         meters.journal_damaged.inc_by(recovered.damaged);
-        if recovered.owed > 0 || recovered.damaged > 0 {
-            tracing::info!(
+        if recovered.damaged > 0 {
+            tracing::warn!(
                 journal.owed = recovered.owed,
                 journal.lost = recovered.lost,
                 journal.damaged = recovered.damaged,
+                "journal read back; damaged parts of it were left out"
+            );
+        } else if recovered.owed > 0 {
+            tracing::info!(
+                journal.owed = recovered.owed,
+                journal.lost = recovered.lost,
                 "journal read back"
             );
         }
