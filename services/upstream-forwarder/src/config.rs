@@ -71,7 +71,7 @@ pub struct Config {
     pub pending: usize,
     /// Items in one message to billing or the scheduler.
     pub batch: usize,
-    /// Settlements and releases wait this long for others, to be sent in one message.
+    /// Settlements and releases that follow a message wait this long after it for others, to be sent in one message.
     #[serde(with = "duration")]
     pub gather: Duration,
     /// First pause before a stream to a peer is opened again; doubles up to `reconnect_max`.

@@ -81,6 +81,8 @@ struct Load<T> {
     passing: Vec<T>,
     /// Since when the first of those that wait does.
     since: Option<Instant>,
+    /// When the last batch went out.
+    sent: Option<Instant>,
     /// Places promised to items that come soon.
     promised: usize,
     /// Something did not fit.
@@ -95,6 +97,7 @@ impl<T> Courier<T> {
             under_way: HashMap::new(),
             passing: Vec::new(),
             since: None,
+            sent: None,
             promised: 0,
             refused: true,
         };
@@ -267,14 +270,14 @@ impl<T: Clone + Send + 'static> Courier<T> {
         }
     }
 
-    /// When the next batch goes out: what waits gathers for a while, what only matters now takes it along.
+    /// When the next batch goes out. What comes alone goes at once: who was just served and asks again finds its slot free and its
+    /// tokens counted. Under load it gathers for a while after the batch before; what only matters now takes it along.
     fn due(&self, gather: Duration) -> Option<Instant> {
         let load = self.0.load.lock();
         let since = load.since?;
-        if load.passing.is_empty() {
-            Some(since + gather)
-        } else {
-            Some(since)
+        match load.sent {
+            Some(sent) if load.passing.is_empty() => Some(since.max(sent + gather)),
+            _ => Some(since),
         }
     }
 
@@ -306,6 +309,7 @@ impl<T: Clone + Send + 'static> Courier<T> {
 
     fn next(&self, limit: usize) -> Vec<T> {
         let mut load = self.0.load.lock();
+        load.sent = Some(Instant::now());
         let mut items = std::mem::take(&mut load.passing);
         while items.len() < limit
             && let Some((id, item)) = load.waiting.pop_front()
@@ -333,5 +337,31 @@ impl<T: Clone + Send + 'static> Courier<T> {
         waiting.extend(under_way.drain());
         load.passing.clear();
         load.since = (!load.waiting.is_empty()).then(Instant::now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_alone_goes_at_once_and_what_follows_gathers() {
+        let courier = Courier::new(8);
+        let gather = Duration::from_millis(2);
+        let carry = |id: &str, item: u8| {
+            assert!(courier.promise());
+            courier.carry(id.to_owned(), item);
+        };
+        assert_eq!(courier.due(gather), None);
+        carry("a", 1);
+        assert_eq!(courier.due(gather), Some(Instant::now()));
+        assert_eq!(courier.next(8), [1]);
+        carry("b", 2);
+        carry("c", 3);
+        assert_eq!(courier.due(gather), Some(Instant::now() + gather));
+        assert_eq!(courier.next(8), [2, 3]);
+        tokio::time::advance(gather * 2).await;
+        carry("d", 4);
+        assert_eq!(courier.due(gather), Some(Instant::now()));
     }
 }
