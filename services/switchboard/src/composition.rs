@@ -290,9 +290,10 @@ impl Process {
     /// whether everything ended by itself.
     pub async fn shutdown(self) -> bool {
         let shutdown = self.ground.settings.shutdown.clone();
+        self.readiness.require("not stopping", || false);
+        tokio::time::sleep(shutdown.announce).await;
         let deadline = tokio::time::Instant::now() + shutdown.grace;
         // What the edge no longer takes, the forwarder need not wait for.
-        self.readiness.require("not stopping", || false);
         let mut clean = true;
         for life in &self.lives {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());

@@ -133,10 +133,13 @@ impl Peers {
     }
 }
 
-/// The two phases of an end.
+/// The phases of an end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Shutdown {
+    /// How long a process says that it is not ready before it stops accepting: as long as a load balancer takes to notice (OPS-2).
+    #[serde(with = "switchboard_common::settings::duration")]
+    pub announce: Duration,
     /// How long running streams may take to finish.
     #[serde(with = "switchboard_common::settings::duration")]
     pub grace: Duration,
@@ -148,6 +151,7 @@ pub struct Shutdown {
 impl Default for Shutdown {
     fn default() -> Self {
         Self {
+            announce: Duration::ZERO,
             grace: Duration::from_secs(600),
             last: Duration::from_secs(10),
         }

@@ -3,5 +3,6 @@
 
 mod cli;
 
+mod ending;
 mod metrics;
 mod reference;
