@@ -96,12 +96,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     for (name, left_out) in [
         ("top_k", request.top_k.is_some()),
         ("cache_control", request.cache.is_some()),
-        (
-            "service_tier",
-            request
-                .service_tier
-                .is_some_and(|tier| tier.text != "\"auto\""),
-        ),
+        ("service_tier", request.service_tier.is_some()),
     ] {
         if left_out {
             drops.note(name);

@@ -81,12 +81,7 @@ pub(super) fn open(body: &Raw<'_>, target: &Target<'_>) -> Result<Opened, Box<Re
     for (name, is_there) in [
         ("metadata.user_id", request.user.is_some()),
         ("cache_control", request.cache.is_some()),
-        (
-            "service_tier",
-            request
-                .service_tier
-                .is_some_and(|tier| tier.text != "\"auto\""),
-        ),
+        ("service_tier", request.service_tier.is_some()),
     ] {
         if is_there {
             drops.note(name);

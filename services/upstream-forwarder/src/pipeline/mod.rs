@@ -7,6 +7,7 @@
 mod admit;
 mod advance;
 mod credential;
+mod ended;
 mod head;
 mod keep;
 mod limits;
@@ -38,11 +39,14 @@ use switchboard_proto::{
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span, info_span};
 
-pub(crate) use self::admit::{Body, Call};
 use self::{
     admit::{Admitted, Request},
     relay::Relayed,
     settle::settle,
+};
+pub(crate) use self::{
+    admit::{Body, Call},
+    ended::Ended,
 };
 use crate::{
     adapter::Adapters,
@@ -90,27 +94,6 @@ pub(crate) struct Conductor {
     pub(crate) leases: Courier<Lease>,
     pub(crate) billing: BillingClient<Rpc>,
     pub(crate) scheduler: SchedulerClient<Rpc>,
-}
-
-/// Why a request did not come to its regular end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// The caller is told this.
-    Failed(Failure),
-    /// It was not to go on.
-    Stopped(Stop),
-}
-
-impl From<Failure> for Ended {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
-impl From<Stop> for Ended {
-    fn from(stop: Stop) -> Self {
-        Self::Stopped(stop)
-    }
 }
 
 /// Where a request is, and what it owes.

@@ -40,7 +40,7 @@ pub(crate) struct Request<'a> {
     pub(crate) top_k: Option<Raw<'a>>,
     /// `metadata.user_id`.
     pub(crate) user: Option<Cow<'a, str>>,
-    /// `auto` or `standard_only`.
+    /// Where it is another than `auto`, which is what everyone gets: `standard_only`.
     pub(crate) service_tier: Option<Raw<'a>>,
     /// The mark at the top: on the last block that can be cached.
     pub(crate) cache: Option<CacheMark<'a>>,
@@ -198,7 +198,9 @@ impl<'a> Request<'a> {
             top_p: fields.take("top_p"),
             top_k: fields.take("top_k"),
             user: read_user(&mut fields, &mut rest)?,
-            service_tier: fields.take("service_tier"),
+            service_tier: fields
+                .take("service_tier")
+                .filter(|tier| tier.text != "\"auto\""),
             cache: CacheMark::take(&mut fields)?,
             rest: {
                 rest.push(fields);
