@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod money;
 pub mod probes;
 pub mod rate_limit;
+pub mod seal;
 pub mod secret;
 pub mod settings;
 pub mod telemetry;

@@ -12,17 +12,14 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use switchboard_common::{
     clock::SharedClock, db::Database, feed::Feed, grpc::MAX_MESSAGE, lifecycle::Lifecycle,
-    metrics::Metrics, secret::SubKey,
+    metrics::Metrics, seal::Sealer, secret::SubKey,
 };
 use switchboard_proto::credentials::v1::{
     credentials_admin_server::{CredentialsAdmin, CredentialsAdminServer},
     credentials_server::{Credentials, CredentialsServer},
 };
 
-use crate::{
-    config::Config, domain::seal::Sealer, error::Error, grpc::Service, metrics::Meters,
-    vault::Vault,
-};
+use crate::{config::Config, error::Error, grpc::Service, metrics::Meters, vault::Vault};
 
 /// What the vault is given.
 pub struct Deps {

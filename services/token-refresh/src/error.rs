@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use sea_orm::{DbErr, SqlErr};
-use switchboard_common::error::{Failure, Reason};
+use switchboard_common::{
+    error::{Failure, Reason},
+    seal::OpenError,
+};
 
-use crate::domain::{plan::Problem, seal::OpenError};
+use crate::domain::plan::Problem;
 
 /// Why the component does not start.
 #[derive(Debug, thiserror::Error)]

@@ -13,6 +13,7 @@ use switchboard_common::{
     clock::SharedClock,
     db::Database,
     feed::{self, Feed},
+    seal::{OpenError, Sealed, Sealer},
 };
 use switchboard_proto::common::v1::{Actor, AuditEntry};
 
@@ -20,7 +21,7 @@ use crate::{
     config::Config,
     domain::{
         plan::{self, Current, FILE, Step, Wanted},
-        seal::{OpenError, Sealed, Sealer},
+        seal,
     },
     error::Fault,
     store::{self, Record},
@@ -49,13 +50,10 @@ impl Vault {
         if !record.active {
             return Err(Fault::Disabled(account.to_owned()));
         }
-        let secret = self
-            .sealer
-            .open(&record.account, record.generation, &record.sealed)
-            .map_err(|source| Fault::Open {
-                account: account.to_owned(),
-                source,
-            })?;
+        let secret = self.open(&record).map_err(|source| Fault::Open {
+            account: account.to_owned(),
+            source,
+        })?;
         Ok((secret, record.generation))
     }
 
@@ -123,9 +121,19 @@ impl Vault {
     }
 
     fn seal(&self, account: &str, generation: u64, secret: &SecretString) -> Result<Sealed, Fault> {
-        self.sealer
-            .seal(account, generation, secret, &mut *self.random.lock())
+        let random = &mut *self.random.lock();
+        seal::seal(&self.sealer, account, generation, secret, random)
             .map_err(|_| Fault::Seal(account.to_owned()))
+    }
+
+    fn open(&self, record: &Record) -> Result<SecretString, OpenError> {
+        let Record {
+            account,
+            generation,
+            sealed,
+            ..
+        } = record;
+        seal::open(&self.sealer, account, *generation, sealed)
     }
 
     async fn compare(
@@ -135,10 +143,7 @@ impl Vault {
     ) -> Result<Vec<Step>, Fault> {
         let mut current = Vec::new();
         for record in store::newest(db).await? {
-            let secret = match self
-                .sealer
-                .open(&record.account, record.generation, &record.sealed)
-            {
+            let secret = match self.open(&record) {
                 Ok(secret) => Some(secret),
                 Err(OpenError::OtherKey { .. }) => None,
                 Err(OpenError::Damaged) => {

@@ -6,8 +6,9 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait as _, ConnectionTrait, DatabaseTransaction, DbBackend, DbErr,
     EntityTrait as _, QueryFilter as _, QueryOrder as _, Statement, sea_query::Expr,
 };
+use switchboard_common::seal::Sealed;
 
-use crate::{domain::seal::Sealed, error::Fault};
+use crate::error::Fault;
 use entity as credential;
 
 /// One stored generation.
