@@ -19,6 +19,8 @@ pub enum Purpose {
     ServiceToken,
     /// Encryption of upstream credentials (token-refresh).
     Vault,
+    /// Encryption of what open requests ask (forwarder).
+    Journal,
 }
 
 impl Purpose {
@@ -27,6 +29,7 @@ impl Purpose {
             Self::ApiKeyHash => b"switchboard/api-key-hash/1",
             Self::ServiceToken => b"switchboard/service-token/1",
             Self::Vault => b"switchboard/vault/1",
+            Self::Journal => b"switchboard/journal/1",
         }
     }
 }

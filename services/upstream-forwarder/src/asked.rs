@@ -1,7 +1,8 @@
 //! A caller's request body, read in its dialect.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
+use bytes::Bytes;
 use switchboard_common::error::{Failure, Reason};
 use switchboard_dialects::responses::{CountRequest, ResponsesRequest, StoredCall, StoredRequest};
 use switchboard_dialects::{
@@ -20,6 +21,8 @@ use switchboard_dialects::{
 };
 use switchboard_proto::common::v1::{Dialect, Endpoint};
 
+use crate::tokens::Prompt;
+
 /// What the body does not say of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asking<'a> {
@@ -33,6 +36,51 @@ pub(crate) struct Asking<'a> {
     pub(crate) query: &'a str,
     /// The public name of the model that made the response in question; empty: there is none.
     pub(crate) made_by: &'a str,
+}
+
+/// What a request asks a model, whole, so that another process can read it again. Nothing prints it.
+#[derive(Clone, PartialEq, prost::Message)]
+#[prost(skip_debug)]
+pub(crate) struct Question {
+    #[prost(enumeration = "Dialect", tag = "1")]
+    pub(crate) dialect: i32,
+    #[prost(enumeration = "Endpoint", tag = "2")]
+    pub(crate) endpoint: i32,
+    /// As in [`Asking`].
+    #[prost(string, tag = "3")]
+    pub(crate) resource: String,
+    #[prost(string, tag = "4")]
+    pub(crate) content_type: String,
+    #[prost(string, tag = "5")]
+    pub(crate) query: String,
+    #[prost(bytes = "bytes", tag = "6")]
+    pub(crate) body: Bytes,
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Question({} bytes)", self.body.len())
+    }
+}
+
+impl Question {
+    /// What the model is asked; `None`: that cannot be read any more.
+    pub(crate) fn prompt(self) -> Option<Prompt> {
+        let asking = Asking {
+            dialect: self.dialect(),
+            endpoint: self.endpoint(),
+            resource: &self.resource,
+            content_type: &self.content_type,
+            query: &self.query,
+            // Whatever asks for a response that exists asks no model.
+            made_by: "",
+        };
+        let asked = read(&asking, &self.body).ok()?;
+        Some(Prompt {
+            asked,
+            body: self.body,
+        })
+    }
 }
 
 /// Reads the body in one pass.

@@ -2,12 +2,15 @@
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
+use rand::rngs::StdRng;
 use switchboard_common::{
     clock::SharedClock,
     feed,
     grpc::{MAX_MESSAGE, Rpc},
     lifecycle::Lifecycle,
     metrics::Metrics,
+    seal::Sealer,
+    secret::SubKey,
 };
 use switchboard_proto::{
     auth::v1::auth_client::AuthClient, billing::v1::billing_client::BillingClient,
@@ -23,7 +26,7 @@ use crate::{
     courier::{Courier, Ends},
     domain::retry::RetryBudget,
     grpc::Inference,
-    journal::{self, Journal},
+    journal::{self, Journal, Recovered, Seals},
     metrics::Meters,
     pipe::Buffers,
     pipeline::Conductor,
@@ -50,7 +53,6 @@ pub struct Peers {
 }
 
 /// What a forwarder needs from outside.
-#[derive(Clone)]
 pub struct Deps {
     /// The time of day.
     pub clock: SharedClock,
@@ -60,6 +62,10 @@ pub struct Deps {
     pub metrics: Metrics,
     /// Where its journal lies; its own directory.
     pub journal: PathBuf,
+    /// With what it seals there what open requests ask: the sub-key of purpose `Journal`.
+    pub journal_key: SubKey,
+    /// For what must not be guessed.
+    pub random: StdRng,
     /// Whom it asks.
     pub peers: Peers,
     /// What providers want.
@@ -117,6 +123,8 @@ impl Component {
             lifecycle,
             metrics,
             journal,
+            journal_key,
+            random,
             peers,
             adapters,
         } = deps;
@@ -124,22 +132,14 @@ impl Component {
             return Err(Error::Config(problem));
         }
         let meters = Meters::new(&metrics);
-        let (journal, recovered) = Journal::open(&config.journal, &journal, &lifecycle).await?;
+        let seals = Seals {
+            sealer: Sealer::new(&journal_key),
+            random,
+        };
+        let opened = Journal::open(&config.journal, &journal, seals, &lifecycle);
+        let (journal, recovered) = opened.await?;
         meters.journal_damaged.inc_by(recovered.damaged);
-        if recovered.damaged > 0 {
-            tracing::warn!(
-                journal.owed = recovered.owed,
-                journal.lost = recovered.lost,
-                journal.damaged = recovered.damaged,
-                "journal read back; damaged parts of it were left out"
-            );
-        } else if recovered.owed > 0 {
-            tracing::info!(
-                journal.owed = recovered.owed,
-                journal.lost = recovered.lost,
-                "journal read back"
-            );
-        }
+        report(&recovered);
         let billing = BillingClient::new(peers.billing)
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
@@ -169,6 +169,11 @@ impl Component {
             config,
         });
         conductor.follow(&lifecycle, auth, credentials);
+        if recovered.uncounted > 0 {
+            conductor.money.promise();
+            let settled = Arc::clone(&conductor).settle_lost(lifecycle.killed());
+            lifecycle.spawn("lost requests", settled);
+        }
         conductor.start_couriers(&lifecycle);
         Ok(Self {
             conductor,
@@ -214,6 +219,30 @@ impl Component {
     #[must_use]
     pub fn gauges(&self) -> Gauges {
         self.conductor.gauges()
+    }
+}
+
+/// Tells what an earlier process left.
+fn report(recovered: &Recovered) {
+    if recovered.damaged > 0 {
+        tracing::warn!(
+            journal.owed = recovered.owed,
+            journal.lost = recovered.lost,
+            journal.damaged = recovered.damaged,
+            "journal read back; damaged parts of it were left out"
+        );
+    } else if recovered.owed > 0 {
+        tracing::info!(
+            journal.owed = recovered.owed,
+            journal.lost = recovered.lost,
+            "journal read back"
+        );
+    }
+    if recovered.other_key > 0 {
+        tracing::warn!(
+            journal.other_key = recovered.other_key,
+            "open requests in the journal were sealed with another master key; their input stays estimated"
+        );
     }
 }
 

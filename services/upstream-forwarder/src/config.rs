@@ -35,7 +35,7 @@ pub struct Config {
     /// Token counts that run at once.
     pub count_parallel: usize,
     /// A request that still runs so long after it was sent has its input counted, so that its bill is right even if this
-    /// process dies; before that such a bill estimates input from bytes (BILL-6).
+    /// process dies. What a younger one asks is kept in the journal and counted at the next start (BILL-6).
     #[serde(with = "duration")]
     pub count_after: Duration,
     /// Silence after which a stream gets a keep-alive.

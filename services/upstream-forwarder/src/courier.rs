@@ -132,6 +132,14 @@ impl<T> Courier<T> {
         }
     }
 
+    /// Gives a promised place back.
+    pub(crate) fn withdraw(&self) {
+        let mut load = self.0.load.lock();
+        load.promised = load.promised.saturating_sub(1);
+        drop(load);
+        self.0.wake.notify_one();
+    }
+
     /// Sends items once, if the peer can be reached now; newer ones replace those that could not be sent.
     pub(crate) fn pass(&self, items: Vec<T>) {
         if !items.is_empty() {

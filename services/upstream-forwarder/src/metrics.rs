@@ -96,7 +96,7 @@ impl Meters {
             ),
             prompts_counted: metrics.register(
                 "forwarder_prompts_counted",
-                "Requests whose input was counted while they ran",
+                "Requests whose input was counted while they ran, or after their process had died",
                 Counter::default(),
             ),
             unbound: metrics.register(

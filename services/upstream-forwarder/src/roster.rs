@@ -20,10 +20,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    asked::Question,
     config::Config,
     courier::Courier,
     domain::settlement::Story,
-    journal::{Journal, Written},
+    journal::{Draft, Journal, Written},
     pipe::{Stop, Stopper},
     routes::{Lease, Money},
     tokens::{Prompt, Tokens},
@@ -87,13 +88,7 @@ impl Live {
     fn to_count(&self, after: Duration) -> Option<Prompt> {
         let sent_us = self.sent_us.load(Ordering::Relaxed).checked_sub(1)?;
         let running = Duration::from_micros(self.elapsed_us().saturating_sub(sent_us));
-        let told = |story: &mut Story| {
-            story
-                .attempts
-                .last()
-                .is_some_and(|last| last.usage.is_some())
-        };
-        if running < after || self.story(told) {
+        if running < after || self.story(|story| story.knows_input()) {
             return None;
         }
         self.prompt.lock().take()
@@ -118,26 +113,36 @@ impl Live {
             if sent {
                 journal.draft(draft.clone());
             }
-            draft
+            draft.settlement
         })
     }
 
-    /// Writes down that an attempt was sent. Before anything of its answer goes to the caller, [`Live::written`].
-    pub(crate) fn note_sent(&self, journal: &Journal, change: impl FnOnce(&mut Story)) {
+    /// Writes down that an attempt was sent, and what it asks. Before anything of its answer goes to the caller,
+    /// [`Live::written`].
+    pub(crate) fn note_sent(
+        &self,
+        journal: &Journal,
+        question: Option<Question>,
+        change: impl FnOnce(&mut Story),
+    ) {
         let now = self.elapsed_us().saturating_add(1);
         let _ = self
             .sent_us
             .compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
         self.draft(change, |draft, sent| {
             if sent {
-                *self.written.lock() = Some(journal.sent(draft));
+                *self.written.lock() = Some(journal.sent(Draft { question, ..draft }));
             }
         });
     }
 
     /// Waits until the line of the attempt that was sent is out of this process, so that a process that is killed leaves
     /// no answer unbilled (BILL-5). Mostly it is, long before the upstream answers.
-    pub(crate) async fn written(&self, journal: &Journal) {
+    pub(crate) async fn written(
+        &self,
+        journal: &Journal,
+        question: impl FnOnce() -> Option<Question>,
+    ) {
         let line = self.written.lock().take();
         let Some(line) = line else {
             return;
@@ -147,7 +152,8 @@ impl Live {
         }
         // It was left out under a flood.
         if let Some(draft) = self.draft(|_| (), |draft, _| draft) {
-            journal.write_down(draft).await;
+            let question = question();
+            journal.write_down(Draft { question, ..draft }).await;
         }
     }
 
@@ -177,7 +183,7 @@ impl Live {
     fn draft<T>(
         &self,
         change: impl FnOnce(&mut Story),
-        give: impl FnOnce(Settlement, bool) -> T,
+        give: impl FnOnce(Draft, bool) -> T,
     ) -> Option<T> {
         let mut story = self.story.lock();
         if self.closed.load(Ordering::Relaxed) {
@@ -188,7 +194,11 @@ impl Live {
             return None;
         }
         story.content_bytes = self.content_bytes.load(Ordering::Relaxed);
-        let draft = story.draft(self.elapsed_us());
+        let draft = Draft {
+            settlement: story.draft(self.elapsed_us()),
+            input_known: story.knows_input(),
+            question: None,
+        };
         let sent = story.attempts.iter().any(|attempt| attempt.sent);
         Some(give(draft, sent))
     }

@@ -12,6 +12,7 @@ use switchboard_integration_tests::stack::{Builder, Stack, eventually};
 
 scenarios! { [processes] {
     a_killed_forwarder_costs_nobody_money_and_leaves_no_unbilled_work,
+    a_killed_forwarder_that_is_back_bills_a_young_request_by_tokens,
     a_request_of_which_nothing_was_sent_goes_to_another_forwarder,
 } }
 
@@ -97,6 +98,32 @@ async fn a_killed_forwarder_costs_nobody_money_and_leaves_no_unbilled_work(build
         balance - difference
     );
     stack.rows(2).await;
+    stack.finish().await;
+}
+
+async fn a_killed_forwarder_that_is_back_bills_a_young_request_by_tokens(builder: Builder) {
+    // As if it were killed within its first second, however slow this machine is.
+    let builder = builder.settings(|settings| {
+        settings.forwarder.count_after = Duration::from_secs(3_600);
+    });
+    let mut stack = builder.forwarders(2).start().await;
+    stack.upstream.push(Script::tokens(9).hang_after(1));
+    let mut asked = streamed("m");
+    asked["messages"] = json!([{"role": "user", "content": PROMPT}]);
+    let mut stream = stack.caller("k").open(&asked).await;
+    stream.deltas(1).await;
+    let id = stream.request_id();
+    let killed = serving(&stack).await;
+    stack.program(Role::Forwarder, killed).kill().await;
+    assert!(!stream.rest().await.done());
+    stack.program(Role::Forwarder, killed).restart().await;
+    let row = stack.row_when(&id, |row| !row.provisional).await;
+    assert_eq!(
+        (row.ending.as_str(), row.usage_source.as_str()),
+        ("gateway_lost", "estimated")
+    );
+    assert_eq!(row.input_tokens, Some(COUNTED), "not bytes ÷ 4");
+    stack.rows(1).await;
     stack.finish().await;
 }
 

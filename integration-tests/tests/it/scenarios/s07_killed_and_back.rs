@@ -21,8 +21,12 @@ mod billing {
 mod program {
     scenarios! { [embedded] {
         the_killed_program_bills_its_five_open_streams_once_from_its_journal,
+        the_killed_program_bills_a_young_request_by_tokens_and_keeps_nothing_of_what_it_asked,
     } }
-    use super::the_killed_program_bills_its_five_open_streams_once_from_its_journal;
+    use super::{
+        the_killed_program_bills_a_young_request_by_tokens_and_keeps_nothing_of_what_it_asked,
+        the_killed_program_bills_its_five_open_streams_once_from_its_journal,
+    };
 }
 
 async fn a_killed_billing_loses_nothing_and_bills_nothing_twice(builder: Builder) {
@@ -172,5 +176,59 @@ async fn the_killed_program_bills_its_five_open_streams_once_from_its_journal(bu
     verify(&dir);
     stack.program(Role::Edge, 0).restart().await;
     stack.rows(7).await;
+    stack.finish().await;
+}
+
+/// More bytes a token than the estimate takes: five words, and the end of the text.
+const PROMPT: &str = "international international international international international";
+const COUNTED: u64 = 6;
+
+async fn the_killed_program_bills_a_young_request_by_tokens_and_keeps_nothing_of_what_it_asked(
+    builder: Builder,
+) {
+    // As if it were killed within its first second, however slow this machine is.
+    let builder = builder.settings(|settings| {
+        settings.forwarder.count_after = Duration::from_secs(3_600);
+    });
+    let mut stack = builder.start().await;
+    stack.upstream.default(Script::tokens(9).hang_after(1));
+    let caller = stack.caller("k");
+    let mut asked = streamed("m");
+    asked["messages"] = json!([{"role": "user", "content": PROMPT}]);
+    let mut stream = caller.open(&asked).await;
+    stream.deltas(1).await;
+    let id = stream.request_id();
+    let journal = stack.data_dir(Role::Forwarder).join("journal");
+    let prompts = || {
+        let files = std::fs::read_dir(&journal).unwrap();
+        let mut files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| path.extension() == Some("prompts".as_ref()));
+        files
+    };
+    assert!(!prompts().is_empty());
+    stack.program(Role::Edge, 0).kill().await;
+    assert!(!stream.rest().await.clean);
+    for entry in std::fs::read_dir(&journal).unwrap() {
+        let path = entry.unwrap().path();
+        let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+        assert!(!text.contains("international"), "{path:?}");
+    }
+
+    stack.program(Role::Edge, 0).restart().await;
+    let row = stack.row_when(&id, |row| !row.provisional).await;
+    assert_eq!(
+        (row.ending.as_str(), row.usage_source.as_str()),
+        ("gateway_lost", "estimated")
+    );
+    assert_eq!(row.input_tokens, Some(COUNTED), "not bytes ÷ 4");
+    eventually("nothing of what it asked is kept", async || {
+        prompts()
+            .iter()
+            .all(|path| path.metadata().is_ok_and(|it| it.len() == 0))
+    })
+    .await;
+    stack.upstream.default(Script::tokens(1));
+    stack.caller("k").chat("m").await.expect(200);
+    stack.rows(2).await;
     stack.finish().await;
 }

@@ -1,6 +1,6 @@
 //! The four services that have facts: auth, scheduler, token-refresh, billing.
 
-use rand::SeedableRng as _;
+use rand::{SeedableRng as _, rngs::StdRng};
 use switchboard_common::{
     db::Database,
     grpc::{Role, local},
@@ -86,7 +86,7 @@ impl Owners {
                     cache: ground.state.cache.clone(),
                     key_hash: ground.master.subkey(Purpose::ApiKeyHash),
                     admin_token: ground.admin_token.clone(),
-                    random: rand::rngs::StdRng::from_rng(&mut system_random()),
+                    random: system_random(),
                 };
                 let started = switchboard_auth::Component::start(settings.auth.clone(), deps).await;
                 self.auth = Some(started.map_err(|error| failed(error.into()))?);
@@ -111,7 +111,7 @@ impl Owners {
                     metrics,
                     database,
                     vault_key: ground.master.subkey(Purpose::Vault),
-                    random: rand::rngs::StdRng::from_rng(&mut system_random()),
+                    random: system_random(),
                 };
                 let started = switchboard_token_refresh::Component::start(
                     settings.token_refresh.clone(),
@@ -221,8 +221,8 @@ async fn open(ground: &Ground, owner: Owner) -> Result<Database, Error> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the composition root hands out the system's random source"
+    reason = "the composition root seeds from the system's random source"
 )]
-fn system_random() -> impl rand::Rng {
-    rand::rng()
+pub(super) fn system_random() -> StdRng {
+    StdRng::from_rng(&mut rand::rng())
 }

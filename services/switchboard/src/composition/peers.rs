@@ -5,11 +5,12 @@ use switchboard_common::{
     grpc::{Role, Rpc, local, remote},
     lifecycle::Lifecycle,
     metrics::Metrics,
+    secret::Purpose,
 };
 use switchboard_edge::Admins;
 use tokio::net::TcpListener;
 
-use super::{Error, Ground, Owners};
+use super::{Error, Ground, Owners, owners::system_random};
 
 /// The way from a role of this process to any other.
 pub(super) struct Peers<'a> {
@@ -95,6 +96,8 @@ pub(super) async fn start_forwarder(
         lifecycle,
         metrics,
         journal: ground.dir.journal(),
+        journal_key: ground.master.subkey(Purpose::Journal),
+        random: system_random(),
         adapters: switchboard_forwarder::Adapters::default(),
         peers: switchboard_forwarder::Peers {
             auth: peers.service(Role::Auth, Role::Forwarder)?,

@@ -171,6 +171,15 @@ impl Story {
         })
     }
 
+    /// Whether the number of input tokens in a draft is the last word: counted by us, or reported.
+    pub(crate) fn knows_input(&self) -> bool {
+        let last = self.attempts.last().and_then(|attempt| attempt.usage);
+        // Who bills seconds counts no tokens.
+        let reported =
+            last.is_some_and(|usage| usage.audio_millis.is_some() || tells_input(&usage));
+        reported || self.counted_input.is_some()
+    }
+
     fn has_output(&self) -> bool {
         self.generates
     }
@@ -291,8 +300,8 @@ impl Story {
     }
 
     /// What is to be settled if nothing more is ever heard of this request: the gateway died. Input is what was counted
-    /// of a request that runs for long; else, and output always, it is estimated from bytes, so that no text leaves the
-    /// process and counting costs short requests nothing.
+    /// of a request that runs for long; else, and output always, it is estimated from bytes, so that counting costs short
+    /// requests nothing. What was only estimated of the input the next process [counts](with_input).
     pub(crate) fn draft(&self, now_us: u64) -> Settlement {
         let counted = Counted {
             input: self
@@ -345,6 +354,16 @@ pub(crate) fn finished(
         settlement.usage_source = UsageSource::None as i32;
         settlement.ending = Ending::Failed as i32;
         "upstream_failed".clone_into(&mut settlement.error_code);
+    }
+    settlement
+}
+
+/// The settlement of a request that was left open, with its input counted in place of what a draft estimated.
+pub(crate) fn with_input(mut settlement: Settlement, input: u64) -> Settlement {
+    let last = settlement.attempts.last_mut();
+    let last = last.and_then(|attempt| attempt.usage.as_mut());
+    for usage in settlement.usage.as_mut().into_iter().chain(last) {
+        usage.input_tokens = Some(input);
     }
     settlement
 }

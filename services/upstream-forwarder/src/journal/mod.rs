@@ -3,16 +3,21 @@
 //!
 //! A directory of append-only segments of checksummed records. One thread writes, in batches, off every request's path. At
 //! start what the directory holds is read back: settlements without an
-//! acknowledgement, and requests that were open when the process died, which are settled as `gateway_lost`.
+//! acknowledgement, and requests that were open when the process died, which are settled as `gateway_lost`, with their input
+//! counted where that was not done before.
 //!
 //! Invariants:
 //! - a request has at most one live record: its latest draft, or its settlement; an acknowledgement ends it;
 //! - segments are deleted oldest first, so a record never outlives the one that supersedes it;
 //! - a torn or damaged record costs itself and nothing else;
-//! - a directory belongs to one process, by a lock file.
+//! - a directory belongs to one process, by a lock file;
+//! - what a request asks is in it only while the request is open and its input neither counted nor reported, sealed with a key
+//!   made from the master key, in files of its own that go with it; `prompt_bytes: 0` keeps none.
 //!
-//! No prompt and no completion text is ever in it.
+//! No completion text is ever in it, and no prompt that can be read without the master key.
 
+mod files;
+mod prompts;
 mod queue;
 mod record;
 mod segments;
@@ -35,7 +40,9 @@ use switchboard_common::lifecycle::Lifecycle;
 use switchboard_proto::billing::v1::Settlement;
 use tokio::sync::oneshot;
 
+pub(crate) use self::prompts::Seals;
 use self::{queue::Queue, segments::Segments};
+use crate::asked::Question;
 
 /// Bounds of the journal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -53,6 +60,11 @@ pub struct JournalConfig {
     pub sync_after: Duration,
     /// Records that wait for the writer at most.
     pub queue: usize,
+    /// The body of a request whose input is neither counted nor reported yet is kept, sealed, up to this size, so that its bill
+    /// is right even if this process dies in that time (BILL-6); 0: none is ever kept.
+    pub prompt_bytes: usize,
+    /// All bodies that are kept, bytes; beyond it those of new requests are not, and their input is estimated.
+    pub prompts_bytes: u64,
 }
 
 impl Default for JournalConfig {
@@ -63,6 +75,8 @@ impl Default for JournalConfig {
             gather: Duration::from_millis(2),
             sync_after: Duration::from_secs(1),
             queue: 16_384,
+            prompt_bytes: 128 << 10,
+            prompts_bytes: 64 << 20,
         }
     }
 }
@@ -83,13 +97,18 @@ pub enum Error {
     Locked(PathBuf),
 }
 
-/// What the directory held of an earlier process. The settlements themselves are to be [loaded](Journal::load).
+/// What the directory held of an earlier process. The settlements themselves are to be [loaded](Journal::load), those that
+/// are to be counted first [taken](Journal::lost).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recovered {
     /// Settlements to be handed to billing (again).
     pub(crate) owed: usize,
     /// Requests among them that were still open.
     pub(crate) lost: usize,
+    /// Requests among those whose input is to be counted first: nothing of them is loaded before it is settled.
+    pub(crate) uncounted: usize,
+    /// Requests whose input cannot be counted, as another master key sealed what they asked.
+    pub(crate) other_key: usize,
     /// Damaged records that were skipped.
     pub(crate) damaged: u64,
 }
@@ -109,6 +128,26 @@ impl Drop for Sender {
     fn drop(&mut self) {
         self.0.close();
     }
+}
+
+/// How far an open request is.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    /// What to settle if nothing follows.
+    pub(crate) settlement: Settlement,
+    /// The number of its input tokens is the last word: counted, or reported.
+    pub(crate) input_known: bool,
+    /// What it asks, to be kept until its input is known.
+    pub(crate) question: Option<Question>,
+}
+
+/// A request that an earlier process left open, and whose input nobody has counted.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    /// Its settlement, with an estimate for its input.
+    pub(crate) settlement: Settlement,
+    /// What it asked; `None`: that cannot be read.
+    pub(crate) question: Option<Question>,
 }
 
 /// A record on its way to the file.
@@ -135,7 +174,7 @@ struct State {
 enum Command {
     /// The latest draft of an open request; `written` is told when the system has it.
     Draft {
-        draft: Box<Settlement>,
+        draft: Box<Draft>,
         written: Option<oneshot::Sender<()>>,
     },
     /// A settlement; `spilled`: nobody else keeps it until it is loaded again.
@@ -147,6 +186,8 @@ enum Command {
     Acknowledged(Vec<String>),
     /// The oldest spilled settlements, at most so many.
     Load(usize, oneshot::Sender<Vec<Settlement>>),
+    /// The oldest request that was left open and is to be counted.
+    Lost(oneshot::Sender<Option<Lost>>),
     /// Nothing more will come.
     Close,
 }
@@ -160,8 +201,26 @@ impl Command {
                 written: Some(_),
                 ..
             } | Self::Load(..)
+                | Self::Lost(_)
                 | Self::Close
         )
+    }
+
+    /// Bytes that it brings to be sealed.
+    fn asked(&self) -> usize {
+        match self {
+            Self::Draft { draft, .. } => draft.question.as_ref().map_or(0, |it| it.body.len()),
+            _ => 0,
+        }
+    }
+
+    /// Brings nothing to be sealed; tells how many bytes that were.
+    fn leave_out_asked(&mut self) -> usize {
+        let bytes = self.asked();
+        if let Self::Draft { draft, .. } = self {
+            draft.question = None;
+        }
+        bytes
     }
 }
 
@@ -173,15 +232,18 @@ impl Journal {
     pub(crate) async fn open(
         config: &JournalConfig,
         directory: &Path,
+        seals: Seals,
         lifecycle: &Lifecycle,
     ) -> Result<(Self, Recovered), Error> {
         let (path, bounds) = (directory.to_owned(), config.clone());
-        let opened = tokio::task::spawn_blocking(move || Segments::open(&path, &bounds)).await;
+        let opened =
+            tokio::task::spawn_blocking(move || Segments::open(&path, &bounds, seals)).await;
         let (segments, recovered) = opened.map_err(|panic| Error::Io {
             path: directory.to_owned(),
             source: io::Error::other(panic),
         })??;
-        let queue = Arc::new(Queue::new(config.queue));
+        let most_asked = usize::try_from(config.prompts_bytes).unwrap_or(usize::MAX);
+        let queue = Arc::new(Queue::new(config.queue, most_asked));
         let journal = Self {
             sender: Arc::new(Sender(Arc::clone(&queue))),
             state: Arc::default(),
@@ -197,7 +259,7 @@ impl Journal {
 
     /// Writes down how far an open request is. Never waits: under a flood the record is left out, and the request's
     /// settlement, which is never left out, supersedes it.
-    pub(crate) fn draft(&self, draft: Settlement) {
+    pub(crate) fn draft(&self, draft: Draft) {
         let draft = Box::new(draft);
         self.sender.0.try_push(Command::Draft {
             draft,
@@ -206,7 +268,7 @@ impl Journal {
     }
 
     /// Like [`Journal::draft`], for the line of which an answer must not go ahead.
-    pub(crate) fn sent(&self, draft: Settlement) -> Written {
+    pub(crate) fn sent(&self, draft: Draft) -> Written {
         let (told, written) = oneshot::channel();
         let draft = Box::new(draft);
         self.sender.0.try_push(Command::Draft {
@@ -217,7 +279,7 @@ impl Journal {
     }
 
     /// Writes a draft down, however long the queue is. Returns when the system has it, or cannot take it.
-    pub(crate) async fn write_down(&self, draft: Settlement) {
+    pub(crate) async fn write_down(&self, draft: Draft) {
         let (told, written) = oneshot::channel();
         let draft = Box::new(draft);
         self.post(Command::Draft {
@@ -247,6 +309,14 @@ impl Journal {
         let (answer, loaded) = oneshot::channel();
         self.post(Command::Load(limit, answer)).await;
         loaded.await.unwrap_or_default()
+    }
+
+    /// The oldest request that an earlier process left open and that is to be counted. Until it is settled it stays what it is,
+    /// for the next process if this one dies. Each is given once.
+    pub(crate) async fn lost(&self) -> Option<Lost> {
+        let (answer, lost) = oneshot::channel();
+        self.post(Command::Lost(answer)).await;
+        lost.await.ok().flatten()
     }
 
     /// Ends the writer when it has written what came before.
@@ -325,7 +395,7 @@ fn apply(segments: &mut Segments, commands: VecDeque<Command>) -> io::Result<boo
     for command in commands {
         match command {
             Command::Draft { draft, written } => {
-                segments.draft(&draft);
+                segments.draft(*draft);
                 waiting.extend(written);
             }
             Command::Settled {
@@ -342,6 +412,10 @@ fn apply(segments: &mut Segments, commands: VecDeque<Command>) -> io::Result<boo
                 };
                 let _ = answer.send(loaded);
             }
+            Command::Lost(answer) => {
+                let lost = segments.flush().ok().and_then(|()| segments.lost());
+                let _ = answer.send(lost);
+            }
             Command::Close => open = false,
         }
     }
@@ -349,5 +423,7 @@ fn apply(segments: &mut Segments, commands: VecDeque<Command>) -> io::Result<boo
     for written in waiting {
         let _ = written.send(());
     }
+    // Nobody waits for it.
+    segments.tidy_prompts();
     Ok(open)
 }

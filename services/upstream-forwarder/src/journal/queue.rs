@@ -19,11 +19,15 @@ pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     wake: Condvar,
     room: Semaphore,
+    /// Bytes that those who wait bring to be sealed, at most.
+    most_asked: usize,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     commands: VecDeque<Command>,
+    /// Bytes that they bring to be sealed.
+    asked: usize,
     /// Someone waits for one of them.
     hurry: bool,
     /// Nothing more will come.
@@ -31,12 +35,13 @@ struct Waiting {
 }
 
 impl Queue {
-    /// At most `most` commands wait.
-    pub(super) fn new(most: usize) -> Self {
+    /// At most `most` commands wait, with `most_asked` bytes to be sealed.
+    pub(super) fn new(most: usize, most_asked: usize) -> Self {
         Self {
             waiting: Mutex::default(),
             wake: Condvar::new(),
             room: Semaphore::new(most),
+            most_asked,
         }
     }
 
@@ -56,10 +61,14 @@ impl Queue {
         }
     }
 
-    fn add(&self, command: Command) {
+    fn add(&self, mut command: Command) {
         let mut waiting = self.waiting.lock();
         if self.room.is_closed() {
             return;
+        }
+        waiting.asked += command.asked();
+        if waiting.asked > self.most_asked {
+            waiting.asked -= command.leave_out_asked();
         }
         let hurry = command.is_waited_for();
         let wake = waiting.commands.is_empty() || (hurry && !waiting.hurry);
@@ -107,6 +116,7 @@ impl Queue {
         };
         self.wake.wait_while_for(&mut waiting, gathering, gather);
         waiting.hurry = false;
+        waiting.asked = 0;
         let taken = std::mem::take(&mut waiting.commands);
         self.room.add_permits(taken.len());
         Some(taken)

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use prost::{Message, encoding::message};
+use prost::{
+    Message,
+    encoding::{self, message},
+};
 use switchboard_proto::billing::v1::Settlement;
 
 /// Where a record begins. A reader that lost its way looks for the next one.
@@ -17,8 +20,11 @@ const MAX_MESSAGE: usize = 16 << 20;
 /// One line of the journal.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Record {
-    #[prost(oneof = "Kind", tags = "1, 2, 3")]
+    #[prost(oneof = "Kind", tags = "1, 2, 3, 5")]
     pub(super) kind: Option<Kind>,
+    /// Of a draft: the number of its input tokens is a guess from bytes.
+    #[prost(bool, tag = "4")]
+    pub(super) guessed: bool,
 }
 
 /// What a record says.
@@ -33,6 +39,22 @@ pub(super) enum Kind {
     /// Requests of which nothing is owed any more.
     #[prost(message, tag = "3")]
     Acknowledged(Ids),
+    /// What an open request asks; in files of its own.
+    #[prost(message, tag = "5")]
+    Prompt(SealedPrompt),
+}
+
+/// What a request asks, sealed; its id is the associated data.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SealedPrompt {
+    #[prost(string, tag = "1")]
+    pub(super) request_id: String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) nonce: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(super) ciphertext: Vec<u8>,
+    #[prost(string, tag = "4")]
+    pub(super) key_id: String,
 }
 
 /// Request ids.
@@ -45,21 +67,25 @@ pub(super) struct Ids {
 /// What is to be written: a [`Kind`] that belongs to someone else.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Line<'a> {
-    /// [`Kind::Draft`].
-    Draft(&'a Settlement),
+    /// [`Kind::Draft`], and whether its input is guessed.
+    Draft(&'a Settlement, bool),
     /// [`Kind::Settled`].
     Settled(&'a Settlement),
     /// [`Kind::Acknowledged`].
     Acknowledged(&'a Ids),
+    /// [`Kind::Prompt`].
+    Prompt(&'a SealedPrompt),
 }
 
-impl<'a> From<&'a Kind> for Line<'a> {
-    fn from(kind: &'a Kind) -> Self {
-        match kind {
-            Kind::Draft(draft) => Self::Draft(draft),
-            Kind::Settled(settlement) => Self::Settled(settlement),
-            Kind::Acknowledged(ids) => Self::Acknowledged(ids),
-        }
+impl Record {
+    /// To be written again.
+    pub(super) fn line(&self) -> Option<Line<'_>> {
+        Some(match self.kind.as_ref()? {
+            Kind::Draft(draft) => Line::Draft(draft, self.guessed),
+            Kind::Settled(settlement) => Line::Settled(settlement),
+            Kind::Acknowledged(ids) => Line::Acknowledged(ids),
+            Kind::Prompt(prompt) => Line::Prompt(prompt),
+        })
     }
 }
 
@@ -69,11 +95,17 @@ pub(super) fn append(out: &mut Vec<u8>, line: Line<'_>) -> u64 {
     out.extend_from_slice(&MARK);
     out.extend_from_slice(&[0; HEADER - MARK.len()]);
     let begin = out.len();
-    // The tags are those of `Kind`.
+    // The tags are those of `Record`.
     match line {
-        Line::Draft(draft) => message::encode(1, draft, out),
+        Line::Draft(draft, guessed) => {
+            message::encode(1, draft, out);
+            if guessed {
+                encoding::bool::encode(4, &guessed, out);
+            }
+        }
         Line::Settled(settlement) => message::encode(2, settlement, out),
         Line::Acknowledged(ids) => message::encode(3, ids, out),
+        Line::Prompt(prompt) => message::encode(5, prompt, out),
     }
     let (head, written) = out.split_at_mut(begin);
     let length = u32::try_from(written.len()).unwrap_or(u32::MAX);
@@ -85,7 +117,7 @@ pub(super) fn append(out: &mut Vec<u8>, line: Line<'_>) -> u64 {
 }
 
 /// The record at the beginning of `bytes` and its length; `None` when there is no whole one.
-fn first(bytes: &[u8]) -> Option<(Kind, usize)> {
+fn first(bytes: &[u8]) -> Option<(Record, usize)> {
     let rest = bytes.strip_prefix(&MARK)?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
     let (checksum, rest) = rest.split_first_chunk::<4>()?;
@@ -95,21 +127,21 @@ fn first(bytes: &[u8]) -> Option<(Kind, usize)> {
         return None;
     }
     let record = Record::decode(message).ok()?;
-    Some((record.kind?, HEADER + length))
+    record.kind.is_some().then_some((record, HEADER + length))
 }
 
 /// Reads one record that is known to lie there.
-pub(super) fn read(bytes: &[u8]) -> Option<Kind> {
-    first(bytes).map(|(kind, _)| kind)
+pub(super) fn read(bytes: &[u8]) -> Option<Record> {
+    first(bytes).map(|(record, _)| record)
 }
 
 /// Hands out every intact record with its place; gives the number of damaged stretches that were skipped.
-pub(super) fn scan(bytes: &[u8], mut each: impl FnMut(Range<usize>, Kind)) -> u64 {
+pub(super) fn scan(bytes: &[u8], mut each: impl FnMut(Range<usize>, Record)) -> u64 {
     let mut at = 0;
     let mut damaged = 0;
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        if let Some((kind, length)) = first(rest) {
-            each(at..at + length, kind);
+        if let Some((record, length)) = first(rest) {
+            each(at..at + length, record);
             at += length;
             continue;
         }

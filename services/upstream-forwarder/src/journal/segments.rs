@@ -1,7 +1,9 @@
 //! The journal's files. Synchronous: runs on the writer's thread alone.
 
+mod recovery;
+
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
@@ -11,9 +13,12 @@ use std::{
 use switchboard_proto::billing::v1::Settlement;
 
 use super::{
-    Error, JournalConfig, Recovered,
-    record::{self, Ids, Kind, Line},
+    Draft, Error, JournalConfig, Recovered, Seals,
+    files::{self, SEGMENTS},
+    prompts::{self, Prompts},
+    record::{self, Ids, Kind, Line, Record},
 };
+use crate::asked::Question;
 
 /// All segments with an index of what is live in them.
 #[derive(Debug)]
@@ -31,6 +36,11 @@ pub(super) struct Segments {
     spilled: BTreeMap<u64, String>,
     next_spill: u64,
     unacknowledged: u64,
+    prompts: Prompts,
+    /// What requests ask whose lines are in the buffer.
+    asked: Vec<(String, Question)>,
+    /// Requests that an earlier process left open and that are to be counted, in order.
+    lost: VecDeque<String>,
     buffer: Vec<u8>,
     /// Since when a settlement waits to be forced to the disk.
     unsynced: Option<Instant>,
@@ -47,8 +57,18 @@ struct Place {
     segment: u64,
     at: u64,
     length: u64,
+    standing: Standing,
+}
+
+/// What is known of a live record.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
     settled: bool,
     spill: Option<u64>,
+    /// Of an open request: nobody has to count its input.
+    input_known: bool,
+    /// Of an open request: what it asks, until its input is known.
+    prompt: Option<prompts::Place>,
 }
 
 impl Segments {
@@ -56,6 +76,7 @@ impl Segments {
     pub(super) fn open(
         directory: &Path,
         config: &JournalConfig,
+        seals: Seals,
     ) -> Result<(Self, Recovered), Error> {
         let io = |source| Error::Io {
             path: directory.to_owned(),
@@ -73,83 +94,36 @@ impl Segments {
             Err(fs::TryLockError::WouldBlock) => return Err(Error::Locked(directory.to_owned())),
             Err(fs::TryLockError::Error(error)) => return Err(io(error)),
         }
-        let mut found = numbers(directory).map_err(io)?;
-        found.sort_unstable();
+        let found = files::numbers(directory, SEGMENTS).map_err(io)?;
+        let prompts = Prompts::open(directory, config.prompts_bytes, seals).map_err(io)?;
+        let (prompts, left, damaged) = prompts;
         let number = found.last().map_or(1, |last| last.saturating_add(1));
         let mut segments = Self {
             directory: directory.to_owned(),
             config: config.clone(),
             _lock: lock,
-            current: create(directory, number).map_err(io)?,
+            current: files::create(directory, number, SEGMENTS).map_err(io)?,
             number,
             sizes: BTreeMap::from([(number, Size::default())]),
             live: HashMap::new(),
             spilled: BTreeMap::new(),
             next_spill: 0,
             unacknowledged: 0,
+            prompts,
+            asked: Vec::new(),
+            lost: VecDeque::new(),
             buffer: Vec::new(),
             unsynced: None,
         };
-        let recovered = segments.recover(&found).map_err(io)?;
+        let mut recovered = segments.recover(&found, &left).map_err(io)?;
+        recovered.damaged += damaged;
+        segments.tidy_prompts();
         Ok((segments, recovered))
     }
 
-    fn recover(&mut self, found: &[u64]) -> io::Result<Recovered> {
-        let mut recovered = Recovered::default();
-        // In order of their first record, so that the oldest is settled first.
-        let mut order = Vec::new();
-        let mut owed: HashMap<String, Settlement> = HashMap::new();
-        for &segment in found {
-            let bytes = fs::read(path(&self.directory, segment))?;
-            self.sizes.entry(segment).or_default().bytes = bytes.len() as u64;
-            recovered.damaged += record::scan(&bytes, |range, kind| {
-                let place = |settled| Place {
-                    segment,
-                    at: range.start as u64,
-                    length: range.len() as u64,
-                    settled,
-                    spill: None,
-                };
-                match kind {
-                    Kind::Draft(draft) => {
-                        // A draft after the settlement is late news.
-                        if !self.live.get(&draft.request_id).is_some_and(|p| p.settled) {
-                            self.place(&draft.request_id, place(false));
-                            order.push(draft.request_id.clone());
-                            owed.insert(draft.request_id.clone(), draft);
-                        }
-                    }
-                    Kind::Settled(settlement) => {
-                        self.place(&settlement.request_id, place(true));
-                        order.push(settlement.request_id.clone());
-                        owed.insert(settlement.request_id.clone(), settlement);
-                    }
-                    Kind::Acknowledged(ids) => {
-                        for id in ids.ids {
-                            self.forget(&id);
-                            owed.remove(&id);
-                        }
-                    }
-                }
-            });
-        }
-        for id in order {
-            let Some(mut settlement) = owed.remove(&id) else {
-                continue;
-            };
-            recovered.owed += 1;
-            if self.live.get(&id).is_some_and(|place| !place.settled) {
-                recovered.lost += 1;
-                // Nobody else will ever say more about this request: its last word is final.
-                settlement.provisional = false;
-            }
-            // Written anew, in order, to be loaded by who hands it to billing.
-            self.settled(&settlement, true);
-        }
-        self.flush()?;
-        self.current.sync_data()?;
-        self.unsynced = None;
-        Ok(recovered)
+    fn is_settled(&self, id: &str) -> bool {
+        let standing = self.live.get(id).map(|place| place.standing);
+        standing.is_some_and(|standing| standing.settled)
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -169,11 +143,22 @@ impl Segments {
         self.unsynced.is_some() || !self.buffer.is_empty()
     }
 
-    pub(super) fn draft(&mut self, draft: &Settlement) {
-        if self.live.get(&draft.request_id).is_some_and(|p| p.settled) {
+    pub(super) fn draft(&mut self, draft: Draft) {
+        let (settlement, input_known) = (draft.settlement, draft.input_known);
+        let id = &settlement.request_id;
+        if self.is_settled(id) {
             return;
         }
-        self.add(&draft.request_id, Line::Draft(draft), false, None);
+        let kept = self.live.get(id).and_then(|place| place.standing.prompt);
+        let standing = Standing {
+            input_known,
+            prompt: kept.filter(|_| !input_known),
+            ..Standing::default()
+        };
+        self.add(id, Line::Draft(&settlement, !input_known), standing);
+        if let Some(question) = draft.question {
+            self.asked.push((settlement.request_id, question));
+        }
     }
 
     pub(super) fn settled(&mut self, settlement: &Settlement, spilled: bool) {
@@ -183,12 +168,13 @@ impl Segments {
                 .insert(self.next_spill, settlement.request_id.clone());
             self.next_spill
         });
-        self.add(
-            &settlement.request_id,
-            Line::Settled(settlement),
-            true,
+        let standing = Standing {
+            settled: true,
             spill,
-        );
+            ..Standing::default()
+        };
+        let line = Line::Settled(settlement);
+        self.add(&settlement.request_id, line, standing);
         self.unsynced.get_or_insert_with(Instant::now);
     }
 
@@ -205,7 +191,7 @@ impl Segments {
         }
     }
 
-    fn add(&mut self, id: &str, line: Line<'_>, settled: bool, spill: Option<u64>) {
+    fn add(&mut self, id: &str, line: Line<'_>, standing: Standing) {
         let at = self.sizes.get(&self.number).map_or(0, |size| size.bytes);
         let length = record::append(&mut self.buffer, line);
         self.grow(length);
@@ -215,8 +201,7 @@ impl Segments {
                 segment: self.number,
                 at,
                 length,
-                settled,
-                spill,
+                standing,
             },
         );
     }
@@ -228,28 +213,40 @@ impl Segments {
     }
 
     fn place(&mut self, id: &str, place: Place) {
-        self.forget(id);
         self.sizes.entry(place.segment).or_default().live += 1;
-        self.unacknowledged += u64::from(place.settled);
-        self.live.insert(id.to_owned(), place);
+        self.unacknowledged += u64::from(place.standing.settled);
+        if let Some(old) = self.live.insert(id.to_owned(), place) {
+            self.leave(old, place.standing);
+        }
     }
 
     fn forget(&mut self, id: &str) {
-        let Some(old) = self.live.remove(id) else {
-            return;
-        };
-        self.unacknowledged -= u64::from(old.settled);
-        if let Some(size) = self.sizes.get_mut(&old.segment) {
-            size.live -= 1;
-        }
-        if let Some(spill) = old.spill {
-            self.spilled.remove(&spill);
+        if let Some(old) = self.live.remove(id) {
+            self.leave(old, Standing::default());
         }
     }
 
-    /// Hands the buffer to the system; begins a new segment when this one is large; deletes what nobody needs.
+    /// Nothing is at `old` any more that is not part of `new`.
+    fn leave(&mut self, old: Place, new: Standing) {
+        let standing = old.standing;
+        self.unacknowledged -= u64::from(standing.settled);
+        if let Some(size) = self.sizes.get_mut(&old.segment) {
+            size.live -= 1;
+        }
+        if let Some(spill) = standing.spill.filter(|_| standing.spill != new.spill) {
+            self.spilled.remove(&spill);
+        }
+        if let Some(prompt) = standing.prompt.filter(|_| standing.prompt != new.prompt) {
+            self.prompts.release(prompt);
+        }
+    }
+
+    /// Hands the buffer to the system, and then what was asked; begins a new segment when this one is large; deletes what
+    /// nobody needs.
     pub(super) fn flush(&mut self) -> io::Result<()> {
+        let asked = std::mem::take(&mut self.asked);
         self.write_out()?;
+        self.keep(asked);
         let size = self.sizes.get(&self.number).map_or(0, |size| size.bytes);
         if size >= self.config.segment_bytes {
             self.rotate()?;
@@ -257,11 +254,28 @@ impl Segments {
         self.tidy()
     }
 
+    /// Seals what was asked by those that are still open and whose input is not known by now.
+    fn keep(&mut self, asked: Vec<(String, Question)>) {
+        for (id, question) in asked {
+            let place = self.live.get_mut(&id).map(|place| &mut place.standing);
+            let open = place.filter(|it| !it.settled && !it.input_known && it.prompt.is_none());
+            if let Some(standing) = open {
+                standing.prompt = self.prompts.add(&id, &question);
+            }
+        }
+        self.prompts.write();
+    }
+
+    /// Removes prompts that nobody needs.
+    pub(super) fn tidy_prompts(&mut self) {
+        self.prompts.tidy();
+    }
+
     fn rotate(&mut self) -> io::Result<()> {
         self.current.sync_data()?;
         self.unsynced = None;
         let number = self.number + 1;
-        self.current = create(&self.directory, number)?;
+        self.current = files::create(&self.directory, number, SEGMENTS)?;
         self.number = number;
         self.sizes.insert(number, Size::default());
         if self.bytes() >= self.config.max_bytes / 2 {
@@ -288,11 +302,12 @@ impl Segments {
         for (id, place) in moved {
             // A file that cannot be read right now is no damage: its records stay where they are.
             match self.read(place)? {
-                Some(kind) => self.add(&id, Line::from(&kind), place.settled, place.spill),
+                Some(record) => {
+                    if let Some(line) = record.line() {
+                        self.add(&id, line, place.standing);
+                    }
+                }
                 None => self.forget(&id),
-            }
-            if let (Some(spill), Some(_)) = (place.spill, self.live.get(&id)) {
-                self.spilled.insert(spill, id);
             }
         }
         self.write_out()?;
@@ -321,7 +336,7 @@ impl Segments {
             && size.live == 0
             && oldest != self.number
         {
-            fs::remove_file(path(&self.directory, oldest))?;
+            fs::remove_file(files::path(&self.directory, oldest, SEGMENTS))?;
             self.sizes.remove(&oldest);
         }
         Ok(())
@@ -355,10 +370,13 @@ impl Segments {
                 }
             };
             if let Some(place) = self.live.get_mut(&id) {
-                place.spill = None;
+                place.standing.spill = None;
             }
             match read {
-                Some(Kind::Settled(settlement)) => loaded.push(settlement),
+                Some(Record {
+                    kind: Some(Kind::Settled(settlement)),
+                    ..
+                }) => loaded.push(settlement),
                 _ => {
                     tracing::error!(request_id = %id, "a settlement in the journal cannot be read")
                 }
@@ -368,31 +386,11 @@ impl Segments {
     }
 
     /// The record at a place; `None` when it is damaged.
-    fn read(&self, place: Place) -> io::Result<Option<Kind>> {
-        let mut file = File::open(path(&self.directory, place.segment))?;
+    fn read(&self, place: Place) -> io::Result<Option<Record>> {
+        let mut file = File::open(files::path(&self.directory, place.segment, SEGMENTS))?;
         file.seek(SeekFrom::Start(place.at))?;
         let mut bytes = Vec::new();
         file.take(place.length).read_to_end(&mut bytes)?;
         Ok(record::read(&bytes))
     }
-}
-
-fn path(directory: &Path, number: u64) -> PathBuf {
-    directory.join(format!("{number:012}.journal"))
-}
-
-fn create(directory: &Path, number: u64) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create_new(true).append(true);
-    options.open(path(directory, number))
-}
-
-fn numbers(directory: &Path) -> io::Result<Vec<u64>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(".journal"));
-        found.extend(number.and_then(|number| number.parse::<u64>().ok()));
-    }
-    Ok(found)
 }

@@ -1,4 +1,11 @@
+mod prompts;
+
 use proptest::prelude::*;
+use rand::{SeedableRng as _, rngs::StdRng};
+use switchboard_common::{
+    seal::Sealer,
+    secret::{MasterKey, Purpose},
+};
 use switchboard_proto::billing::v1::Ending;
 use tempfile::TempDir;
 
@@ -21,6 +28,32 @@ fn settlement(id: &str, provisional: bool) -> Settlement {
     }
 }
 
+fn open(id: &str) -> Draft {
+    Draft {
+        settlement: settlement(id, true),
+        input_known: true,
+        question: None,
+    }
+}
+
+fn seals(key: u8) -> Seals {
+    Seals {
+        sealer: Sealer::new(&MasterKey::from_bytes([key; 32]).subkey(Purpose::Journal)),
+        random: StdRng::seed_from_u64(1),
+    }
+}
+
+fn segments(directory: &TempDir, config: &JournalConfig) -> (Segments, Recovered) {
+    Segments::open(directory.path(), config, seals(1)).unwrap()
+}
+
+async fn journal(directory: &TempDir, config: &JournalConfig) -> (Journal, Recovered, Lifecycle) {
+    let lifecycle = Lifecycle::new();
+    let opened = Journal::open(config, directory.path(), seals(1), &lifecycle).await;
+    let (journal, recovered) = opened.unwrap();
+    (journal, recovered, lifecycle)
+}
+
 fn config() -> JournalConfig {
     JournalConfig {
         gather: Duration::ZERO,
@@ -29,10 +62,20 @@ fn config() -> JournalConfig {
 }
 
 fn reopen(directory: &TempDir) -> (Vec<Settlement>, Recovered) {
-    let (mut segments, recovered) = Segments::open(directory.path(), &config()).unwrap();
+    let (mut segments, recovered) = segments(directory, &config());
     let loaded = segments.load(usize::MAX);
     assert_eq!(loaded.len(), recovered.owed);
     (loaded, recovered)
+}
+
+/// As a process finds it that starts after this one was killed.
+fn copy(directory: &TempDir) -> TempDir {
+    let copy = TempDir::new().unwrap();
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    copy
 }
 
 fn ids(settlements: &[Settlement]) -> Vec<&str> {
@@ -42,20 +85,17 @@ fn ids(settlements: &[Settlement]) -> Vec<&str> {
 #[tokio::test]
 async fn what_was_not_acknowledged_comes_back_and_open_requests_are_lost_for_good() {
     let directory = TempDir::new().unwrap();
-    let lifecycle = Lifecycle::new();
-    let (journal, recovered) = Journal::open(&config(), directory.path(), &lifecycle)
-        .await
-        .unwrap();
+    let (journal, recovered, lifecycle) = journal(&directory, &config()).await;
     assert_eq!(recovered, Recovered::default());
-    journal.draft(settlement("open", true));
-    journal.draft(settlement("done", true));
+    journal.draft(open("open"));
+    journal.draft(open("done"));
     journal
         .settled(settlement("done", false).into(), false)
         .await;
     journal
         .settled(settlement("owed", false).into(), false)
         .await;
-    journal.draft(settlement("owed", true));
+    journal.draft(open("owed"));
     journal.acknowledged(vec!["done".to_owned()]).await;
     assert_eq!(journal.load(10).await, []);
     let shown = async {
@@ -90,11 +130,12 @@ async fn what_was_not_acknowledged_comes_back_and_open_requests_are_lost_for_goo
 #[test]
 fn a_directory_belongs_to_one_process() {
     let directory = TempDir::new().unwrap();
-    let first = Segments::open(directory.path(), &config()).unwrap();
-    let second = Segments::open(directory.path(), &config());
+    let first = segments(&directory, &config());
+    let second = Segments::open(directory.path(), &config(), seals(1));
     assert!(matches!(second, Err(Error::Locked(_))));
     drop(first);
-    assert!(Segments::open(directory.path(), &config()).is_ok());
+    let third = Segments::open(directory.path(), &config(), seals(1));
+    assert!(third.is_ok());
 }
 
 #[test]
@@ -105,8 +146,8 @@ fn segments_go_when_nothing_in_them_is_owed_and_a_long_stream_does_not_keep_them
         max_bytes: 2_000,
         ..config()
     };
-    let (mut segments, _) = Segments::open(directory.path(), &config).unwrap();
-    segments.draft(&settlement("long", true));
+    let (mut segments, _) = segments(&directory, &config);
+    segments.draft(open("long"));
     for n in 0..1_000 {
         let id = format!("short-{n}");
         segments.settled(&settlement(&id, false), false);
@@ -117,7 +158,7 @@ fn segments_go_when_nothing_in_them_is_owed_and_a_long_stream_does_not_keep_them
     }
     segments.settled(&settlement("spilled", false), true);
     for n in 0..100 {
-        segments.draft(&settlement(&format!("open-{n}"), true));
+        segments.draft(open(&format!("open-{n}")));
         segments.flush().unwrap();
     }
     assert!(segments.full());
@@ -146,8 +187,8 @@ fn file(count: usize) -> (Vec<u8>, Vec<usize>) {
 
 fn scanned(bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
-    scan(bytes, |_, kind| {
-        if let Kind::Settled(settlement) = kind {
+    scan(bytes, |_, record| {
+        if let Some(Kind::Settled(settlement)) = record.kind {
             found.push(settlement.request_id);
         }
     });
@@ -190,15 +231,18 @@ proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
         let directory = TempDir::new().unwrap();
-        std::fs::write(directory.path().join("000000000001.journal"), &bytes).unwrap();
-        prop_assert!(Segments::open(directory.path(), &config()).is_ok());
+        for kind in ["journal", "prompts"] {
+            let path = directory.path().join("000000000001").with_extension(kind);
+            std::fs::write(path, &bytes).unwrap();
+        }
+        prop_assert!(Segments::open(directory.path(), &config(), seals(1)).is_ok());
     }
 }
 
 #[test]
 fn a_file_that_cannot_be_read_for_a_moment_loses_no_settlement() {
     let directory = TempDir::new().unwrap();
-    let (mut segments, _) = Segments::open(directory.path(), &config()).unwrap();
+    let (mut segments, _) = segments(&directory, &config());
     segments.settled(&settlement("owed", false), true);
     segments.flush().unwrap();
     let file = std::fs::read_dir(directory.path())
@@ -216,23 +260,14 @@ fn a_file_that_cannot_be_read_for_a_moment_loses_no_settlement() {
 #[tokio::test]
 async fn a_line_that_is_waited_for_is_in_the_file_and_waits_for_no_others() {
     let directory = TempDir::new().unwrap();
-    let lifecycle = Lifecycle::new();
     let config = JournalConfig {
         gather: Duration::from_secs(3_600),
         ..config()
     };
-    let (journal, _) = Journal::open(&config, directory.path(), &lifecycle)
-        .await
-        .unwrap();
-    let sent = journal.sent(settlement("sent", true));
+    let (journal, _, _lifecycle) = journal(&directory, &config).await;
+    let sent = journal.sent(open("sent"));
     let waited = tokio::time::timeout(Duration::from_secs(30), sent.wait()).await;
     assert_eq!(waited, Ok(true));
-    // As a process finds it that starts after this one was killed.
-    let copy = TempDir::new().unwrap();
-    for entry in std::fs::read_dir(directory.path()).unwrap() {
-        let path = entry.unwrap().path();
-        std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
-    }
-    let (settlements, recovered) = reopen(&copy);
+    let (settlements, recovered) = reopen(&copy(&directory));
     assert_eq!((ids(&settlements), recovered.lost), (vec!["sent"], 1));
 }

@@ -24,7 +24,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::{Conductor, Course, Ended, head, keep, limits, models, select::expected_output};
 use crate::{
-    asked::{self, Asking},
+    asked::{self, Asking, Question},
     caller::Caller,
     domain::{
         admission,
@@ -32,6 +32,7 @@ use crate::{
         settlement::{End, Story},
     },
     pipe::{Share, Stop},
+    roster::Live,
     tokens::Prompt,
     upstream::Pieces,
 };
@@ -279,6 +280,25 @@ impl Request {
             asked: Arc::clone(&self.asked),
             body: self.body.clone(),
         }
+    }
+
+    /// What is asked, for the journal; `None`: that is more than it keeps.
+    pub(super) fn question(&self, conductor: &Conductor) -> Option<Question> {
+        let kept = self.body.len() <= conductor.config.journal.prompt_bytes;
+        kept.then(|| Question {
+            dialect: self.call.dialect as i32,
+            endpoint: self.call.endpoint as i32,
+            resource: self.call.resource.clone(),
+            content_type: self.call.content_type.clone(),
+            query: self.call.query.clone(),
+            body: self.body.clone(),
+        })
+    }
+
+    /// Waits until the line of the attempt that was sent is out of this process.
+    pub(super) async fn written(&self, conductor: &Conductor, live: &Live) {
+        let question = || self.question(conductor);
+        live.written(&conductor.journal, question).await;
     }
 
     /// Whose money it is.

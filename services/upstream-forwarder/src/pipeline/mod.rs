@@ -11,6 +11,7 @@ mod ended;
 mod head;
 mod keep;
 mod limits;
+mod lost;
 mod models;
 mod page;
 mod relay;

@@ -108,7 +108,7 @@ pub(super) async fn relay(
             }
             let kind = answer.content_type.as_deref().unwrap_or(head::JSON);
             let head = head::of_answer(request, course, status, kind, Some(&parts.headers));
-            course.live.written(&conductor.journal).await;
+            request.written(conductor, &course.live).await;
             course.first_content();
             caller.answer(head, answer.body);
             Ok(Relayed::Served(End::Complete(status)))

@@ -96,7 +96,11 @@ pub(super) async fn send(
         return Ok(Err(Fault::of(Kind::NoCredential)));
     }
     let sent = Sent::new();
-    let outgoing = Outgoing::new(body, Arc::clone(&sent), note_sent(conductor, course));
+    let outgoing = Outgoing::new(
+        body,
+        Arc::clone(&sent),
+        note_sent(conductor, request, course),
+    );
     let message = http::Request::from_parts(head, outgoing);
     let connect = Duration::from_millis(candidate.connect_timeout_ms);
     let needs = Needs {
@@ -166,10 +170,15 @@ async fn wait(
 }
 
 /// What happens when the connection took the last byte: from then on the request costs money (BILL-5).
-fn note_sent(conductor: &Arc<Conductor>, course: &Course) -> Box<dyn FnOnce() + Send> {
+fn note_sent(
+    conductor: &Arc<Conductor>,
+    request: &Request,
+    course: &Course,
+) -> Box<dyn FnOnce() + Send> {
     let (conductor, live) = (Arc::clone(conductor), Arc::clone(&course.live));
+    let question = request.question(&conductor);
     Box::new(move || {
-        live.note_sent(&conductor.journal, |story| {
+        live.note_sent(&conductor.journal, question, |story| {
             if let Some(last) = story.attempts.last_mut() {
                 last.sent = true;
             }

@@ -12,6 +12,7 @@ mod failover;
 mod gemini;
 mod leaving;
 mod ledger;
+mod lost;
 mod messages;
 mod peers;
 mod rates;

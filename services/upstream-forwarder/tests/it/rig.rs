@@ -12,6 +12,7 @@ use std::{
 use bytes::Bytes;
 use fake_upstream::FakeUpstream;
 use futures_util::stream;
+use rand::{SeedableRng as _, rngs::StdRng};
 use serde_json::{Value, json};
 use switchboard_common::{
     clock::{Clock, SharedClock, SystemClock},
@@ -20,6 +21,7 @@ use switchboard_common::{
     ids::RequestId,
     lifecycle::Lifecycle,
     metrics::Metrics,
+    secret::{MasterKey, Purpose},
 };
 use switchboard_forwarder::{Adapters, Component, Config, Deps, Gauges, JournalConfig, Peers};
 use switchboard_proto::{
@@ -244,6 +246,8 @@ impl Rig {
             lifecycle: lifecycle.clone(),
             metrics: Metrics::new(),
             journal: PathBuf::from(directory.path()),
+            journal_key: MasterKey::from_bytes([9; 32]).subkey(Purpose::Journal),
+            random: StdRng::seed_from_u64(1),
             peers: Peers {
                 auth: local(AuthServer::new(fake.clone()), Role::Forwarder),
                 scheduler: local(SchedulerServer::new(fake.clone()), Role::Forwarder),

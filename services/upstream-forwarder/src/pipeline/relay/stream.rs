@@ -104,7 +104,7 @@ pub(super) async fn relay(
             binding = Some(keep::begin(conductor, request, course, id));
         }
         if let Some(out) = out {
-            course.live.written(&conductor.journal).await;
+            request.written(conductor, &course.live).await;
             if let Some(binding) = binding.take() {
                 caller.attend(binding).await?;
             }
@@ -273,7 +273,7 @@ async fn relay_whole(
     if let Err(failed) = read {
         return fail(request, course, caller, failed, state.committed, secret);
     }
-    course.live.written(&conductor.journal).await;
+    request.written(conductor, &course.live).await;
     if let Some(id) = course.stored_id() {
         Box::pin(keep::bind(conductor, request, course, caller, id)).await?;
     }
