@@ -134,6 +134,9 @@ pub struct Upstream {
     pub connection_window: u32,
 }
 
+/// Most bytes of a request that the journal can keep: it takes a longer record for a damaged one.
+const MOST_PROMPT: usize = 8 << 20;
+
 impl Config {
     /// What is wrong with it, if anything: a bound of 0 would refuse every request, or stop what runs.
     pub(crate) fn problem(&self) -> Option<String> {
@@ -171,8 +174,13 @@ impl Config {
         ];
         let times = times.map(|(name, time)| (name, time.is_zero()));
         let mut all = sizes.into_iter().chain(others).chain(times);
-        let (name, _) = all.find(|(_, zero)| *zero)?;
-        Some(format!("forwarder.{name} is 0; expected more"))
+        if let Some((name, _)) = all.find(|(_, zero)| *zero) {
+            return Some(format!("forwarder.{name} is 0; expected more"));
+        }
+        let prompt = journal.prompt_bytes;
+        (prompt > MOST_PROMPT).then(|| {
+            format!("forwarder.journal.prompt_bytes is {prompt}; expected {MOST_PROMPT} at most")
+        })
     }
 }
 
@@ -247,12 +255,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_of_zero_is_named_before_anything_starts() {
+    fn a_bound_that_cannot_be_is_named_before_anything_starts() {
         assert_eq!(Config::default().problem(), None);
         let mut config = Config::default();
         config.journal.queue = 0;
         let expected = "forwarder.journal.queue is 0; expected more";
         assert_eq!(config.problem().as_deref(), Some(expected));
+        let mut config = Config::default();
+        config.journal.prompt_bytes = 9_000_000;
+        let expected =
+            "forwarder.journal.prompt_bytes is 9000000; expected 8388608 at most".to_owned();
+        assert_eq!(config.problem(), Some(expected));
         let config = Config {
             progress: Duration::ZERO,
             ..Config::default()

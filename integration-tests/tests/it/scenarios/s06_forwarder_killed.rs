@@ -28,12 +28,16 @@ const PROMPT: &str = "international international international international in
 const COUNTED: u64 = 6;
 
 async fn serving(stack: &Stack) -> usize {
-    let each = stack
-        .metric_each(Role::Forwarder, "switchboard_forwarder_in_flight_requests")
-        .await;
-    each.iter()
-        .position(|count| *count > 0)
-        .expect("a forwarder serves it")
+    let mut found = None;
+    eventually("a forwarder serves it", async || {
+        let each = stack
+            .metric_each(Role::Forwarder, "switchboard_forwarder_in_flight_requests")
+            .await;
+        found = each.iter().position(|count| *count > 0);
+        found.is_some()
+    })
+    .await;
+    found.unwrap()
 }
 
 async fn a_killed_forwarder_costs_nobody_money_and_leaves_no_unbilled_work(builder: Builder) {

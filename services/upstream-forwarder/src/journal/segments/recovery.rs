@@ -107,7 +107,7 @@ impl Segments {
     }
 
     /// Takes the oldest request that is to be counted.
-    pub(in super::super) fn lost(&mut self) -> Option<Lost> {
+    pub(in crate::journal) fn lost(&mut self) -> Option<Lost> {
         while let Some(id) = self.lost.pop_front() {
             let Some(place) = self.live.get(&id).copied() else {
                 continue;
