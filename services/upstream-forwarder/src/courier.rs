@@ -372,4 +372,14 @@ mod tests {
         carry("d", 4);
         assert_eq!(courier.due(gather), Some(Instant::now()));
     }
+
+    #[test]
+    fn whoever_holds_a_promise_keeps_a_courier_until_it_is_given_back() {
+        let courier = Courier::<u8>::new(8);
+        courier.add(Vec::new(), 8);
+        assert!(courier.idle() && courier.promise());
+        assert!(!courier.idle());
+        courier.withdraw();
+        assert!(courier.idle());
+    }
 }

@@ -2,17 +2,16 @@
 //! billing has acknowledged it.
 //!
 //! A directory of append-only segments of checksummed records. One thread writes, in batches, off every request's path. At
-//! start what the directory holds is read back: settlements without an
-//! acknowledgement, and requests that were open when the process died, which are settled as `gateway_lost`, with their input
-//! counted where that was not done before.
+//! start what the directory holds is read back: settlements without an acknowledgement, and requests that were open when the
+//! process died, which are settled as `gateway_lost`, with their input counted where that was not done before.
 //!
 //! Invariants:
 //! - a request has at most one live record: its latest draft, or its settlement; an acknowledgement ends it;
 //! - segments are deleted oldest first, so a record never outlives the one that supersedes it;
 //! - a torn or damaged record costs itself and nothing else;
 //! - a directory belongs to one process, by a lock file;
-//! - what a request asks is in it only while the request is open and its input neither counted nor reported, sealed with a key
-//!   made from the master key, in files of its own that go with it; `prompt_bytes: 0` keeps none.
+//! - what a request asks is in it only sealed, with a key made from the master key, and in files of their own, each of which
+//!   goes as soon as no request in it is open whose input is neither counted nor reported; `prompt_bytes: 0` keeps none.
 //!
 //! No completion text is ever in it, and no prompt that can be read without the master key.
 

@@ -220,3 +220,36 @@ fn a_draft_estimates_from_bytes_and_is_provisional() {
         (Some(9), Some(2))
     );
 }
+
+#[test]
+fn input_is_known_once_it_is_counted_or_reported() {
+    let known = |usage: Option<Usage>| story(true, usage, true).knows_input();
+    let said = |change: fn(&mut Usage)| {
+        let mut usage = Usage::default();
+        change(&mut usage);
+        Some(usage)
+    };
+    assert!(!known(None));
+    assert!(!known(said(|usage| usage.output_tokens = Some(3))));
+    assert!(known(said(|usage| usage.input_tokens = Some(3))));
+    assert!(known(said(|usage| usage.cached_input_tokens = Some(3))));
+    assert!(known(said(|usage| usage.audio_millis = Some(3))));
+    let mut counted = story(true, None, false);
+    counted.counted_input = Some(4);
+    assert!(counted.knows_input());
+}
+
+#[test]
+fn a_later_count_replaces_the_estimate_of_input_and_nothing_else() {
+    let mut story = story(true, None, true);
+    (story.input_bytes, story.content_bytes, story.images) = (400, 20, 1);
+    let draft = story.draft(9);
+    let counted = with_input(draft.clone(), 6);
+    let mut expected = draft;
+    for usage in [&mut expected.usage, &mut expected.attempts[0].usage] {
+        let usage = usage.as_mut().unwrap();
+        assert_eq!(usage.input_tokens, Some(100));
+        usage.input_tokens = Some(6);
+    }
+    assert_eq!(counted, expected);
+}
