@@ -94,19 +94,12 @@ impl Decoded {
         Self::Coded(stream::iter([Ok(piece)]).chain(rest).boxed())
     }
 
-    /// The next piece if it came with the last one: `None` when it would have to be waited for. The connection's task
-    /// hands pieces over one by one, so it gets one turn to do so.
+    /// The next piece if it is there already: `None` when it would have to be waited for.
     pub(crate) async fn at_hand(&mut self) -> Option<Option<io::Result<Bytes>>> {
         let mut next = pin!(self.next());
-        let mut asked = false;
         poll_fn(|cx| match next.as_mut().poll(cx) {
             Poll::Ready(piece) => Poll::Ready(Some(piece)),
-            Poll::Pending if asked => Poll::Ready(None),
-            Poll::Pending => {
-                asked = true;
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
+            Poll::Pending => Poll::Ready(None),
         })
         .await
     }

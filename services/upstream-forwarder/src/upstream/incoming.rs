@@ -54,7 +54,12 @@ impl Body for Incoming {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let this = &mut *self;
+        let frame = ready!(match &mut this.lease {
+            Some(lease) => lease.poll_body(&mut this.body, cx),
+            // Read to its end.
+            None => Pin::new(&mut this.body).poll_frame(cx),
+        });
         if frame.is_none() {
             self.finish();
         }

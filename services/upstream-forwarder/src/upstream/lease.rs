@@ -1,4 +1,6 @@
-//! One request's use of a connection, and the connection's own task.
+//! One request's use of a connection.
+//!
+//! An HTTP/1.1 connection has no task of its own: who uses it drives it (`single.rs`). A shared one has.
 
 use std::{
     future::{Future, poll_fn},
@@ -7,31 +9,28 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
+use bytes::Bytes;
 use http::{
     HeaderValue, Request, Response, Uri,
     header::HOST,
     uri::{Parts, PathAndQuery},
 };
-use hyper::{
-    body::Incoming,
-    client::conn::{http1, http2},
-    rt::Executor,
-};
+use http_body::{Body as _, Frame};
+use hyper::{body::Incoming, client::conn::http2, rt::Executor};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use switchboard_common::lifecycle::Lifecycle;
 
 use super::{
     Outgoing,
     dial::Wire,
-    pool::{Key, Pool, Sender},
+    pool::{Key, Open, Pool, Sender},
+    single::Single,
 };
 use crate::config;
-
-/// One read of an HTTP/1.1 upstream brings this much at most, bytes: a stream's bound holds but for one read.
-const READ: usize = 32 * 1024;
 
 /// A shared connection that is silent for this long while it has streams is asked whether it lives…
 const PING_AFTER: Duration = Duration::from_secs(15);
@@ -43,13 +42,14 @@ const FIRST_STREAMS: usize = 100;
 
 /// See the module's page. Dropped, it ends its connection or stream; [`Lease::finish`] keeps the connection.
 pub(super) struct Lease {
-    place: Place,
+    pool: Arc<Pool>,
+    key: Key,
     sender: Sender,
     /// Of a shared connection.
     _stream: Option<OneStream>,
 }
 
-/// Which connection.
+/// Which shared connection.
 #[derive(Clone)]
 struct Place {
     pool: Arc<Pool>,
@@ -100,21 +100,25 @@ pub(super) enum Unsent {
 impl Lease {
     /// A connection that is there.
     pub(super) fn pooled(pool: &Arc<Pool>, key: &Key) -> Option<Self> {
-        let (id, sender) = pool.take(key)?;
-        let place = Place {
-            pool: Arc::clone(pool),
-            key: key.clone(),
-            id,
-        };
-        Some(Self::of(place, sender))
+        Some(Self::of(pool, key, pool.take(key)?))
     }
 
-    fn of(place: Place, sender: Sender) -> Self {
-        let shared = matches!(sender, Sender::Shared(_));
+    fn of(pool: &Arc<Pool>, key: &Key, sender: Sender) -> Self {
+        let stream = |id| {
+            OneStream(Place {
+                pool: Arc::clone(pool),
+                key: key.clone(),
+                id,
+            })
+        };
         Self {
-            _stream: shared.then(|| OneStream(place.clone())),
+            _stream: match &sender {
+                Sender::Single(_) => None,
+                Sender::Shared(id, _) => Some(stream(*id)),
+            },
+            pool: Arc::clone(pool),
+            key: key.clone(),
             sender,
-            place,
         }
     }
 
@@ -129,19 +133,14 @@ impl Lease {
         config: &config::Upstream,
         lifecycle: &Lifecycle,
     ) -> Result<Self, hyper::Error> {
-        let io = TokioIo::new(wire.stream);
         if !wire.shared {
-            let (sender, connection) = http1::Builder::new()
-                .max_buf_size(READ)
-                .handshake(io)
-                .await?;
-            let place = Place::new(pool, key);
+            let single = Single::open(wire.stream, pool.opened()).await?;
             if key.tls {
                 pool.is_single(key);
             }
-            place.run(connection, lifecycle);
-            return Ok(Self::of(place, Sender::Single(sender)));
+            return Ok(Self::of(pool, key, Sender::Single(single)));
         }
+        let io = TokioIo::new(wire.stream);
         let (sender, mut connection) = http2::Builder::new(Tasks(lifecycle.clone()))
             .timer(TokioTimer::new())
             .initial_stream_window_size(config.stream_window)
@@ -152,16 +151,20 @@ impl Lease {
             .await?;
         let fit = fitting(config);
         let most = Arc::new(AtomicUsize::new(fit.min(FIRST_STREAMS)));
-        let place = Place::new(pool, key);
-        pool.share(key, place.id, sender.clone(), Arc::clone(&most));
+        let place = Place {
+            pool: Arc::clone(pool),
+            key: key.clone(),
+            id: pool.share(key, sender.clone(), Arc::clone(&most)),
+        };
+        let id = place.id;
         let connection = poll_fn(move |cx| {
             let ended = Pin::new(&mut connection).poll(cx);
             let told = connection.current_max_send_streams();
             most.store(fit.min(told), Ordering::Relaxed);
             ended
         });
-        place.run(connection, lifecycle);
-        Ok(Self::of(place, Sender::Shared(sender)))
+        place.run(connection, pool.opened(), lifecycle);
+        Ok(Self::of(pool, key, Sender::Shared(id, sender)))
     }
 
     /// Sends a request.
@@ -172,16 +175,16 @@ impl Lease {
         &mut self,
         mut request: Request<Outgoing>,
     ) -> Result<Response<Incoming>, Unsent> {
-        let shared = matches!(self.sender, Sender::Shared(_));
-        address(&self.place.key, &mut request, shared);
+        let shared = matches!(self.sender, Sender::Shared(..));
+        address(&self.key, &mut request, shared);
         let answer = match &mut self.sender {
-            Sender::Single(sender) => {
-                if let Err(error) = sender.ready().await {
+            Sender::Single(single) => {
+                if let Err(error) = single.ready().await {
                     return Err(Unsent::Back(Box::new(request), error));
                 }
-                sender.try_send_request(request).await
+                single.send(request).await
             }
-            Sender::Shared(sender) => sender.try_send_request(request).await,
+            Sender::Shared(_, sender) => sender.try_send_request(request).await,
         };
         answer.map_err(|mut failed| match failed.take_message() {
             Some(back) => Unsent::Back(Box::new(back), failed.into_error()),
@@ -189,31 +192,35 @@ impl Lease {
         })
     }
 
+    /// The next piece of the answer's body.
+    pub(super) fn poll_body(
+        &mut self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        match &mut self.sender {
+            Sender::Single(single) => single.poll_body(body, cx),
+            Sender::Shared(..) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
     /// The whole answer was read.
     pub(super) fn finish(self) {
-        if let Sender::Single(sender) = self.sender {
-            let Place { pool, key, id } = &self.place;
-            pool.give_back(key, *id, sender);
+        if let Sender::Single(single) = self.sender {
+            self.pool.give_back(&self.key, single);
         }
     }
 }
 
 impl Place {
-    fn new(pool: &Arc<Pool>, key: &Key) -> Self {
-        Self {
-            pool: Arc::clone(pool),
-            key: key.clone(),
-            id: pool.opened(),
-        }
-    }
-
     /// Runs the connection until it ends, or no request runs any more.
     fn run(
         &self,
         connection: impl Future<Output = hyper::Result<()>> + Send + 'static,
+        open: Open,
         lifecycle: &Lifecycle,
     ) {
-        let running = Running(self.clone());
+        let running = (Running(self.clone()), open);
         let closed = self.pool.closed();
         lifecycle.spawn("upstream connection", async move {
             let _running = running;

@@ -1,9 +1,9 @@
 //! How upstreams are reached (SPEC FWD-8, FWD-10).
 //!
 //! hyper's connections under a pool of our own: it bounds idle connections over all hosts, which hyper-util's client does
-//! not, spawns nothing per request, and tells a proxy's failure from an upstream's. No redirect is followed, nothing is
-//! read from the environment. HTTP/2 where TLS offers it. The time-outs of an attempt are kept by who waits for it; a
-//! request that is dropped takes the connection with it that it was opening.
+//! not, spawns nothing per request, lets a request drive its own connection, and tells a proxy's failure from an upstream's.
+//! No redirect is followed, nothing is read from the environment. HTTP/2 where TLS offers it. The time-outs of an attempt are
+//! kept by who waits for it; a request that is dropped takes the connection with it that it was opening.
 //!
 //! Invariants: no address of a private network is called unless the account allows it, checked on what a name resolves
 //! to, literal addresses included; a response that is dropped ends its connection or stream; a request is sent a second
@@ -20,6 +20,7 @@ mod pool;
 mod proxy;
 mod request;
 pub(crate) mod resource;
+mod single;
 
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
@@ -191,9 +192,10 @@ impl Upstreams {
         Ok((lease, true))
     }
 
-    /// Closes what is idle for too long, until `drained`; then everything.
+    /// Closes what is idle for too long or was closed by the other side, until `drained`; then everything.
     pub(crate) async fn keep(&self, drained: CancellationToken) {
-        let every = (self.config.idle_timeout / 10).max(Duration::from_millis(100));
+        let tenth = self.config.idle_timeout / 10;
+        let every = tenth.clamp(Duration::from_millis(100), Duration::from_secs(1));
         let mut ticks = tokio::time::interval(every);
         loop {
             tokio::select! {

@@ -17,12 +17,12 @@ use http::{
     Uri,
     uri::{Authority, Scheme},
 };
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{Connections, Needs, Outgoing, Proxy};
+use super::{Connections, Needs, Outgoing, Proxy, single::Single};
 use crate::config;
 
 /// Whose connections can stand for each other.
@@ -80,12 +80,21 @@ impl Key {
 }
 
 /// A connection as requests use it.
-#[derive(Debug)]
 pub(super) enum Sender {
     /// HTTP/1.1: one request at a time.
-    Single(http1::SendRequest<Outgoing>),
-    /// HTTP/2: shared.
-    Shared(http2::SendRequest<Outgoing>),
+    Single(Single),
+    /// HTTP/2: shared, with its number.
+    Shared(u64, http2::SendRequest<Outgoing>),
+}
+
+/// An open connection is counted until this is dropped.
+#[derive(Debug)]
+pub(super) struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// See the module's page.
@@ -96,6 +105,7 @@ pub(super) struct Pool {
     ids: AtomicU64,
     /// Nothing runs any more: connections end.
     closed: CancellationToken,
+    open: Arc<AtomicUsize>,
     state: Mutex<State>,
 }
 
@@ -106,7 +116,6 @@ struct State {
     idle: BTreeMap<u64, (Key, Instant)>,
     /// The next place in that order.
     next: u64,
-    open: usize,
 }
 
 #[derive(Default)]
@@ -123,8 +132,7 @@ struct Host {
 
 struct Waiting {
     place: u64,
-    id: u64,
-    sender: http1::SendRequest<Outgoing>,
+    single: Single,
 }
 
 struct Shared {
@@ -148,12 +156,13 @@ impl Pool {
             idle_timeout: config.idle_timeout,
             ids: AtomicU64::new(0),
             closed: CancellationToken::new(),
+            open: Arc::default(),
             state: Mutex::default(),
         }
     }
 
     /// Takes a connection that can carry a request now: the latest one, so that the others may go.
-    pub(super) fn take(&self, key: &Key) -> Option<(u64, Sender)> {
+    pub(super) fn take(&self, key: &Key) -> Option<Sender> {
         let mut state = self.state.lock();
         let State { hosts, idle, .. } = &mut *state;
         let host = hosts.get_mut(key)?;
@@ -163,14 +172,14 @@ impl Pool {
                 if let Some(place) = shared.place.take() {
                     idle.remove(&place);
                 }
-                return Some((shared.id, Sender::Shared(shared.sender.clone())));
+                return Some(Sender::Shared(shared.id, shared.sender.clone()));
             }
         }
-        while let Some(last) = host.waiting.pop_back() {
+        while let Some(mut last) = host.waiting.pop_back() {
             let since = idle.remove(&last.place).map(|(_, since)| since);
             let fresh = since.is_some_and(|since| since.elapsed() < self.idle_timeout);
-            if fresh && !last.sender.is_closed() {
-                return Some((last.id, Sender::Single(last.sender)));
+            if fresh && last.single.is_usable() {
+                return Some(Sender::Single(last.single));
             }
         }
         None
@@ -192,10 +201,10 @@ impl Pool {
         Some(Arc::clone(queue))
     }
 
-    /// Enters a new connection, in use. [`Pool::gone`] takes it out. Gives its number.
-    pub(super) fn opened(&self) -> u64 {
-        self.state.lock().open += 1;
-        self.ids.fetch_add(1, Ordering::Relaxed)
+    /// Counts a new connection.
+    pub(super) fn opened(&self) -> Open {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Open(Arc::clone(&self.open))
     }
 
     /// A connection of this host is HTTP/1.1.
@@ -203,14 +212,14 @@ impl Pool {
         self.state.lock().host(key).single = true;
     }
 
-    /// A connection of this host is HTTP/2, and has its first stream.
+    /// A connection of this host is HTTP/2, and has its first stream. [`Pool::gone`] takes it out. Gives its number.
     pub(super) fn share(
         &self,
         key: &Key,
-        id: u64,
         sender: http2::SendRequest<Outgoing>,
         most: Arc<AtomicUsize>,
-    ) {
+    ) -> u64 {
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         let host = state.host(key);
         host.single = false;
@@ -221,17 +230,18 @@ impl Pool {
             most,
             place: None,
         });
+        id
     }
 
     /// An HTTP/1.1 connection has nothing more to do.
-    pub(super) fn give_back(&self, key: &Key, id: u64, sender: http1::SendRequest<Outgoing>) {
-        if sender.is_closed() || self.closed.is_cancelled() || self.idle_per_host == 0 {
+    pub(super) fn give_back(&self, key: &Key, mut single: Single) {
+        if self.idle_per_host == 0 || self.closed.is_cancelled() || !single.is_usable() {
             return;
         }
         let mut state = self.state.lock();
         let place = state.rest(key);
         let host = state.host(key);
-        host.waiting.push_back(Waiting { place, id, sender });
+        host.waiting.push_back(Waiting { place, single });
         if host.waiting.len() > self.idle_per_host
             && let Some(first) = host.waiting.pop_front()
         {
@@ -264,19 +274,13 @@ impl Pool {
         state.bound(self.idle_total);
     }
 
-    /// A connection ended.
+    /// A shared connection ended.
     pub(super) fn gone(&self, key: &Key, id: u64) {
         let mut state = self.state.lock();
-        state.open = state.open.saturating_sub(1);
         let State { hosts, idle, .. } = &mut *state;
         let Some(host) = hosts.get_mut(key) else {
             return;
         };
-        if let Some(at) = host.waiting.iter().position(|waiting| waiting.id == id)
-            && let Some(waiting) = host.waiting.remove(at)
-        {
-            idle.remove(&waiting.place);
-        }
         if let Some(at) = host.shared.iter().position(|shared| shared.id == id)
             && let Some(place) = host.shared.swap_remove(at).place
         {
@@ -284,7 +288,7 @@ impl Pool {
         }
     }
 
-    /// Closes what is idle for too long.
+    /// Closes what is idle for too long, and what the other side closed.
     pub(super) fn sweep(&self) {
         let mut state = self.state.lock();
         while let Some((place, (_, since))) = state.idle.first_key_value()
@@ -292,6 +296,22 @@ impl Pool {
         {
             let place = *place;
             state.evict(place);
+        }
+        let hosts: Vec<_> = state.hosts.keys().cloned().collect();
+        drop(state);
+        // One host at a time: requests do not wait for all of it.
+        for key in hosts {
+            let mut state = self.state.lock();
+            let State { hosts, idle, .. } = &mut *state;
+            if let Some(host) = hosts.get_mut(&key) {
+                host.waiting.retain_mut(|waiting| {
+                    let usable = waiting.single.is_usable();
+                    if !usable {
+                        idle.remove(&waiting.place);
+                    }
+                    usable
+                });
+            }
         }
     }
 
@@ -311,7 +331,7 @@ impl Pool {
     pub(super) fn connections(&self) -> Connections {
         let state = self.state.lock();
         Connections {
-            open: state.open,
+            open: self.open.load(Ordering::Relaxed),
             idle: state.idle.len(),
         }
     }

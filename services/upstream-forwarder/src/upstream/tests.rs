@@ -167,6 +167,8 @@ async fn whole(upstreams: &Upstreams, url: Uri) -> Result<Bytes, SendError> {
 async fn until(upstreams: &Upstreams, open: usize, idle: usize) {
     let there = async {
         while upstreams.connections() != (Connections { open, idle }) {
+            // Nobody drives an idle HTTP/1.1 connection.
+            upstreams.pool.sweep();
             tokio::task::yield_now().await;
         }
     };
