@@ -3,8 +3,7 @@
 //! Invariant: a slot's count is the number of leases that name it.
 
 use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -46,8 +45,8 @@ pub(crate) struct Place {
     counts: HashMap<SlotKey, u64, RandomState>,
     buckets: HashMap<BucketKey, Stored, RandomState>,
     gone: Tombstones<(RequestId, u32)>,
-    /// When to look at a lease again; renewals leave it, so it may be early.
-    due: BinaryHeap<Reverse<(i64, RequestId)>>,
+    /// When to look at a lease again, the first first; renewals leave it, so it may be early.
+    due: VecDeque<(i64, RequestId)>,
     waiters_until_us: i64,
 }
 
@@ -271,11 +270,11 @@ impl Place {
     /// Drops expired leases and tombstones.
     pub(crate) fn purge(&mut self, now_us: i64) {
         self.gone.purge(now_us);
-        while let Some(Reverse((due_us, request))) = self.due.peek().copied() {
+        while let Some((due_us, request)) = self.due.front().copied() {
             if due_us > now_us {
                 return;
             }
-            self.due.pop();
+            self.due.pop_front();
             let Some(leases) = self.leases.get_mut(&request) else {
                 continue;
             };
@@ -285,12 +284,23 @@ impl Place {
             if leases.is_empty() {
                 self.leases.remove(&request);
             } else if let Some(next) = leases.iter().map(|lease| lease.expires_us).min() {
-                self.due.push(Reverse((next, request)));
+                self.look_again(next, request);
             }
             for lease in ended {
                 self.free(&lease.slots);
             }
         }
+    }
+
+    /// Leases live equally long as a rule, so that a new one comes last.
+    fn look_again(&mut self, due_us: i64, request: RequestId) {
+        let place = match self.due.back() {
+            Some((last_us, _)) if *last_us > due_us => self
+                .due
+                .partition_point(|(other_us, _)| *other_us <= due_us),
+            _ => self.due.len(),
+        };
+        self.due.insert(place, (due_us, request));
     }
 
     fn asked(&self, buckets: &[BucketSpec], share: u64, now_us: i64) -> Vec<(Ask, Bucket)> {
@@ -328,7 +338,7 @@ impl Place {
                 }
             }
         }
-        self.due.push(Reverse((expires_us, request)));
+        self.look_again(expires_us, request);
         self.leases.entry(request).or_default().push(Lease {
             attempt,
             expires_us,
@@ -379,5 +389,32 @@ impl Idle for Place {
             && self.buckets.is_empty()
             && self.gone.is_empty()
             && self.waiters_until_us <= now_us
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_ends_earlier_is_let_go_first_whenever_it_came() {
+        let mut place = Place::default();
+        let slot = (Scope::Key, Arc::from("k"));
+        let hold = |place: &mut Place, at_us, ttl_us| {
+            let request = RequestId::generate(at_us / 1_000);
+            let slots = [(slot.clone(), 9)];
+            let taken = place.take((request, 0), &slots, &[], 1, at_us, ttl_us);
+            assert_eq!(taken, Taken::Granted(Vec::new()));
+            request
+        };
+        let long = hold(&mut place, 0, 30);
+        let short = hold(&mut place, 1, 9);
+        let last = hold(&mut place, 2, 30);
+        place.purge(10);
+        let held = [long, short, last].map(|request| place.holds(request, 0));
+        assert_eq!(held, [true, false, true]);
+        assert_eq!(place.used(&slot), 2);
+        place.purge(32);
+        assert_eq!((place.held(), place.used(&slot)), (0, 0));
     }
 }

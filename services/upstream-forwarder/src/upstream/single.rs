@@ -24,11 +24,14 @@ use super::{Outgoing, dial::Stream, pool::Open};
 /// One read of an HTTP/1.1 upstream brings this much at most, bytes: a stream's bound holds but for one read.
 const READ: usize = 32 * 1024;
 
+/// What speaks over the wire; moves on when it is polled.
+type Connection = http1::Connection<TokioIo<Box<dyn Stream>>, Outgoing>;
+
 /// See the module's page. Dropped, it is closed.
 pub(super) struct Single {
     sender: http1::SendRequest<Outgoing>,
     /// `None`: it ended.
-    connection: Option<Box<http1::Connection<TokioIo<Box<dyn Stream>>, Outgoing>>>,
+    connection: Option<Box<Connection>>,
     _open: Open,
 }
 
