@@ -12,8 +12,9 @@ use switchboard_proto::inference::v1::{
 };
 use tonic::{Status, Streaming};
 
-/// A piece of a body in one message, bytes: small enough for HTTP/2's windows to breathe.
-const PIECE: usize = 256 * 1024;
+/// A piece of a body in one message, bytes: large enough that nearly every body is one, which nobody has to put together
+/// again, and well within what a message may have.
+const PIECE: usize = 2 << 20;
 
 /// The way to the forwarders.
 #[derive(Clone)]
