@@ -14,7 +14,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
     time::Instant,
 };
 use tokio_stream::wrappers::ReceiverStream;
@@ -83,6 +83,10 @@ struct Load<T> {
     since: Option<Instant>,
     /// When the last batch went out.
     sent: Option<Instant>,
+    /// Someone waits for the next one.
+    hurry: bool,
+    /// Who is told when the peer has an item.
+    told: HashMap<String, oneshot::Sender<()>>,
     /// Places promised to items that come soon.
     promised: usize,
     /// Something did not fit.
@@ -98,6 +102,8 @@ impl<T> Courier<T> {
             passing: Vec::new(),
             since: None,
             sent: None,
+            hurry: false,
+            told: HashMap::new(),
             promised: 0,
             refused: true,
         };
@@ -116,6 +122,23 @@ impl<T> Courier<T> {
         load.promised += usize::from(fits);
         load.refused |= !fits;
         fits
+    }
+
+    /// Carries an item at once, and tells when the peer has it; `None`: there is no room. Of two items with one id the first to
+    /// arrive tells.
+    pub(crate) fn hurry(&self, id: String, item: T) -> Option<oneshot::Receiver<()>> {
+        if !self.promise() {
+            return None;
+        }
+        let (told, arrived) = oneshot::channel();
+        let mut load = self.0.load.lock();
+        load.hurry = true;
+        load.told.insert(id.clone(), told);
+        drop(load);
+        self.carry(id, item);
+        // Also when others wait already.
+        self.0.wake.notify_one();
+        Some(arrived)
     }
 
     /// Carries an item for which there is a promise.
@@ -284,7 +307,7 @@ impl<T: Clone + Send + 'static> Courier<T> {
         let load = self.0.load.lock();
         let since = load.since?;
         match load.sent {
-            Some(sent) if load.passing.is_empty() => Some(since.max(sent + gather)),
+            Some(sent) if load.passing.is_empty() && !load.hurry => Some(since.max(sent + gather)),
             _ => Some(since),
         }
     }
@@ -327,13 +350,20 @@ impl<T: Clone + Send + 'static> Courier<T> {
         }
         if load.waiting.is_empty() {
             load.since = None;
+            load.hurry = false;
         }
         items
     }
 
     fn remove(&self, mut ids: Vec<String>) -> Vec<String> {
         let mut load = self.0.load.lock();
-        ids.retain(|id| load.under_way.remove(id).is_some());
+        ids.retain(|id| {
+            if let Some(told) = load.told.remove(id) {
+                // Whoever waited may have given up.
+                let _ = told.send(());
+            }
+            load.under_way.remove(id).is_some()
+        });
         ids
     }
 
@@ -371,6 +401,28 @@ mod tests {
         tokio::time::advance(gather * 2).await;
         carry("d", 4);
         assert_eq!(courier.due(gather), Some(Instant::now()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_hurries_takes_along_what_waits_and_tells_when_it_is_there() {
+        let courier = Courier::new(3);
+        let gather = Duration::from_millis(2);
+        let carry = |id: &str, item: u8| {
+            assert!(courier.promise());
+            courier.carry(id.to_owned(), item);
+        };
+        carry("a", 1);
+        assert_eq!(courier.next(8), [1]);
+        carry("b", 2);
+        let mut arrived = courier.hurry("c".to_owned(), 3).unwrap();
+        assert!(courier.hurry("d".to_owned(), 4).is_none());
+        assert_eq!(courier.due(gather), Some(Instant::now()));
+        assert_eq!(courier.next(8), [2, 3]);
+        assert!(arrived.try_recv().is_err());
+        assert_eq!(courier.remove(vec!["c".to_owned()]), ["c"]);
+        assert_eq!(arrived.await, Ok(()));
+        carry("e", 5);
+        assert_eq!(courier.due(gather), Some(Instant::now() + gather));
     }
 
     #[test]

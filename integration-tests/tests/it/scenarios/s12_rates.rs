@@ -11,6 +11,7 @@ scenarios! { [in_process, split] {
     full_slots_and_full_queues_show_the_callers_rates,
     refused_money_shows_the_callers_rates,
     used_up_rates_and_absent_accounts_show_them,
+    whoever_asks_again_at_once_is_judged_by_the_tokens_that_were_used,
 } }
 
 const LIMITS: &str = "limits: {requests_per_minute: 600, burst: 100}";
@@ -111,5 +112,39 @@ async fn used_up_rates_and_absent_accounts_show_them(builder: Builder) {
     assert_shown(&caller.chat("nothing").await.expect(404), "600");
     let broken = caller.ask(&serde_json::json!({"model": 7})).await;
     assert_shown(&broken.expect(400), "600");
+    stack.finish().await;
+}
+
+/// CASES A25: 600 of 1,000 tokens are used by each, however little was expected; the third finds nothing.
+async fn whoever_asks_again_at_once_is_judged_by_the_tokens_that_were_used(builder: Builder) {
+    const CALLERS: usize = 12;
+    let mut setup = setup("", "");
+    for caller in 0..CALLERS {
+        setup = setup.key(&format!("k{caller}"), "limits: {tokens_per_minute: 1000}");
+    }
+    let stack = builder.setup(setup).start().await;
+    let usage = Usage::of(100, 500);
+    stack.upstream.default(Script::tokens(1).usage(usage));
+    for number in 0..CALLERS {
+        let caller = stack.caller(&format!("k{number}"));
+        let asked = serde_json::json!({
+            "model": "m",
+            "stream": number % 2 == 1,
+            "max_tokens": 5,
+            "messages": [{"role": "user", "content": "hi"}],
+        });
+        let mut left = Vec::new();
+        for status in [200, 200, 429] {
+            let answer = caller.ask(&asked).await.expect(status);
+            let shown = answer.header("x-ratelimit-remaining-tokens");
+            left.push(shown.parse::<i64>().unwrap());
+        }
+        let [first, second, third] = left[..] else {
+            panic!("{left:?}");
+        };
+        // Some come back meanwhile: a thousand a minute.
+        assert!(second + 400 <= first, "{left:?}");
+        assert_eq!(third, 0);
+    }
     stack.finish().await;
 }

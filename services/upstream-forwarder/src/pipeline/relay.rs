@@ -19,7 +19,7 @@ use switchboard_dialects::{
 };
 use tokio::time::Instant;
 
-use super::{Conductor, Course, Ended, admit::Request, head, keep};
+use super::{Conductor, Course, Ended, admit::Request, head, keep, settle};
 use crate::{
     asked::shape,
     caller::Caller,
@@ -110,6 +110,7 @@ pub(super) async fn relay(
             let head = head::of_answer(request, course, status, kind, Some(&parts.headers));
             request.written(conductor, &course.live).await;
             course.first_content();
+            settle::count_tokens(conductor, course, request).await;
             caller.answer(head, answer.body);
             Ok(Relayed::Served(End::Complete(status)))
         }

@@ -168,7 +168,8 @@ async fn acquire(conductor: &Conductor, request: &Request) -> Result<AcquireResp
     ask(call, 5).await
 }
 
-fn estimated_tokens(request: &Request) -> u64 {
+/// Tokens that a request is expected to use: what is taken of its limits until it is known.
+pub(super) fn estimated_tokens(request: &Request) -> u64 {
     if request.asked.free() {
         return 0;
     }

@@ -12,14 +12,17 @@ use switchboard_proto::{
     scheduler::v1::{LeaseUpdate, Release, lease_update::Update},
 };
 
-use super::{Conductor, Course, admit::Request};
+use super::{Conductor, Course, admit::Request, select::estimated_tokens};
 use crate::{
     caller::Caller,
-    domain::settlement::{Charge, Counted, End, tokens_of},
+    domain::settlement::{Charge, Counted, End, Story, tokens_of},
     metrics::{ByModel, Ended},
     routes::{Lease, Money},
     tokens, usage,
 };
+
+/// How long the end of an answer waits until its tokens are counted, at most.
+const COUNTED_WITHIN: Duration = Duration::from_millis(100);
 
 pub(super) async fn settle(conductor: &Conductor, mut course: Course, end: End, caller: &Caller) {
     course.note_usage();
@@ -136,27 +139,34 @@ async fn count(
 
 /// Gives the lease back, with what was learned and used.
 fn release(conductor: &Conductor, course: &Course, end: End) {
-    let (request_id, tenant, used) = course.live.story(|story| {
-        let last = story.attempts.last().filter(|_| !story.free);
-        let usage = last.and_then(|attempt| attempt.usage);
-        let ids = (story.request_id.clone(), story.party.tenant.clone());
-        (ids.0, ids.1, usage.map(|usage| usage::total(&usage)))
-    });
-    let nothing_served = !course.admitted || (end == End::Left && used.is_none() && !course.sent());
-    let release = Release {
-        outcome: course.outcome.clone(),
-        used_tokens: used,
-        undo: nothing_served,
-        held: course.live.lease(),
-    };
+    let nothing_served =
+        !course.admitted || (end == End::Left && course.used().is_none() && !course.sent());
+    let (request_id, release) = course.release(nothing_served);
     course.live.set_lease(None);
-    let update = LeaseUpdate {
-        request_id: request_id.clone(),
-        tenant,
-        update: Some(Update::Release(release)),
-    };
     if conductor.leases.promise() {
-        conductor.leases.carry(request_id, Lease(update));
+        conductor.leases.carry(request_id, release);
+    }
+}
+
+/// Before the end of an answer goes to a caller whose tokens are nearly used up, its lease is given back with what it used: whoever
+/// asks again at once is judged by what is left, not by what was expected (FLOW-1, CASES A25). For anyone else that is early enough
+/// after the answer. The release that [`settle`] sends later has what else was learned; the slots and tokens of both are one.
+pub(super) async fn count_tokens(conductor: &Conductor, course: &Course, request: &Request) {
+    course.note_usage();
+    let Some(used) = course.used() else {
+        return;
+    };
+    let taken = estimated_tokens(request);
+    // Less is left than another answer like this one uses.
+    let nearly = |left: u64| left == 0 || left.saturating_add(taken) <= used.saturating_mul(2);
+    let mut limits = course.rate_limits.iter();
+    if !limits.any(|limit| limit.unit == "tokens" && nearly(limit.remaining)) {
+        return;
+    }
+    let (request_id, release) = course.release(false);
+    if let Some(arrived) = conductor.leases.hurry(request_id, release) {
+        // A scheduler that is away counts them when it is back.
+        let _ = tokio::time::timeout(COUNTED_WITHIN, arrived).await;
     }
 }
 
@@ -176,6 +186,33 @@ async fn undo_hold(conductor: &Conductor, course: &Course, request: &Request) {
 }
 
 impl Course {
+    /// What gives its lease back, with what was learned and used so far.
+    fn release(&self, undo: bool) -> (String, Lease) {
+        let release = Release {
+            outcome: self.outcome.clone(),
+            used_tokens: self.used(),
+            undo,
+            held: self.live.lease(),
+        };
+        let ids = |story: &mut Story| (story.request_id.clone(), story.party.tenant.clone());
+        let (request_id, tenant) = self.live.story(ids);
+        let update = LeaseUpdate {
+            request_id: request_id.clone(),
+            tenant,
+            update: Some(Update::Release(release)),
+        };
+        (request_id, Lease(update))
+    }
+
+    /// Tokens that the upstream reported of the last attempt; `None` also for what is never charged.
+    fn used(&self) -> Option<u64> {
+        self.live.story(|story| {
+            let last = story.attempts.last().filter(|_| !story.free);
+            let usage = last.and_then(|attempt| attempt.usage);
+            usage.map(|usage| usage::total(&usage))
+        })
+    }
+
     /// Whether any attempt was fully sent.
     fn sent(&self) -> bool {
         self.live

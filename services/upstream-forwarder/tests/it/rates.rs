@@ -1,5 +1,6 @@
 //! Every answer to a caller that has rate limits carries them (SPEC FLOW-5), whoever refuses.
 
+use fake_upstream::{Script, Usage};
 use switchboard_common::error::{Failure, Reason};
 use switchboard_proto::{
     common::v1::{Dialect, Limits},
@@ -153,4 +154,34 @@ async fn a_head_that_goes_out_while_the_request_waits_shows_them() {
     assert_eq!((answer.status, answer.failure.is_none()), (200, true));
     assert_shown(&answer);
     rig.end().await;
+}
+
+/// CASES A25: what the caller asks next is judged by what was used, not by what was expected.
+#[tokio::test]
+async fn tokens_that_are_nearly_used_up_are_counted_before_the_answer_ends() {
+    let usage = Usage::of(100, 500);
+    for stream in [false, true] {
+        for remaining in [0, 990] {
+            let rig = limited(|state| {
+                state.rate_limits.push(RateLimitState {
+                    unit: "tokens".to_owned(),
+                    level: "key".to_owned(),
+                    limit: 1_000,
+                    remaining,
+                    reset_ms: 600,
+                });
+            })
+            .await;
+            rig.upstream.push(Script::say(["hello"]).usage(usage));
+            let mut asked = chat(stream);
+            asked["max_tokens"] = 5.into();
+            let answer = rig.chat(&asked).await;
+            assert!(answer.failure.is_none(), "{answer:?}");
+            // What else was learned is known after the end alone.
+            let first = rig.world.state().released.first().cloned();
+            let (_, first) = first.expect("counted by the end of the answer");
+            assert_eq!((first.used_tokens, first.outcome), (Some(600), None));
+            rig.end().await;
+        }
+    }
 }

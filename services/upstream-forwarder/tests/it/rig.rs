@@ -346,7 +346,13 @@ impl Rig {
         for asked in &state.acquired {
             let id = &asked.request_id;
             let released = state.released.iter().filter(|(r, _)| r == id).count();
-            assert_eq!(released, 1, "releases of {id}");
+            // Where tokens are nearly used up they are counted first, and all else is told after the answer.
+            let limited = state.rate_limits.iter().any(|limit| limit.unit == "tokens");
+            let most = 1 + usize::from(limited);
+            assert!(
+                (1..=most).contains(&released),
+                "releases of {id}: {released}"
+            );
             let settled = state.settled.iter().any(|s| s.request_id == *id);
             let held = state.reserved.iter().any(|r| r.request_id == *id);
             assert!(

@@ -14,7 +14,7 @@ use switchboard_dialects::{
 use switchboard_proto::inference::v1::StreamProgress;
 
 use super::{
-    super::{Conductor, Course, Ended, admit::Request, head, keep},
+    super::{Conductor, Course, Ended, admit::Request, head, keep, settle},
     Begun, Relayed, collect, public_model, refuse,
 };
 use crate::{
@@ -102,6 +102,9 @@ pub(super) async fn relay(
         }
         if let Some(id) = course.stored_id() {
             binding = Some(keep::begin(conductor, request, course, id));
+        }
+        if state.done {
+            settle::count_tokens(conductor, course, request).await;
         }
         if let Some(out) = out {
             request.written(conductor, &course.live).await;
@@ -277,6 +280,7 @@ async fn relay_whole(
     if let Some(id) = course.stored_id() {
         Box::pin(keep::bind(conductor, request, course, caller, id)).await?;
     }
+    settle::count_tokens(conductor, course, request).await;
     caller.pass(out.unwrap_or_default(), true, None).await?;
     Ok(Relayed::Served(End::Complete(200)))
 }
