@@ -7,12 +7,12 @@ STORES := $${CARGO_TARGET_DIR:-target}/debug/with-stores
 RUN_ARGS ?=
 FUZZ_SECONDS ?= 600
 
-.PHONY: run test fuzz bench lint fmt doc check release setup reference clean-data
+.PHONY: run test fuzz bench lint fmt doc check release setup reference
 
 ## Builds and starts the gateway with its embedded default; prints a `curl` line that answers.
 run:
 	$(CARGO) build --release -p switchboard
-	./target/release/switchboard serve --demo $(RUN_ARGS)
+	$${CARGO_TARGET_DIR:-target}/release/switchboard serve --demo $(RUN_ARGS)
 
 ## Installs what the tests need, then runs everything: unit, contract, scenarios, real client libraries.
 test: setup

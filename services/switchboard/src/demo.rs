@@ -45,7 +45,8 @@ tenants:
     )
 }
 
-/// Serves the echo on a bound listener until the lifecycle stops.
+/// Serves the echo on a bound listener until the lifecycle takes nothing new: it is the process's own, which stops after the
+/// forwarder has ended.
 pub(crate) fn serve(listener: TcpListener, clock: SharedClock, lifecycle: &Lifecycle) {
     let chat = {
         let clock = clock.clone();
@@ -56,7 +57,7 @@ pub(crate) fn serve(listener: TcpListener, clock: SharedClock, lifecycle: &Lifec
     let router = Router::new()
         .route("/v1/chat/completions", chat)
         .route("/v1/embeddings", post(embed));
-    let stopping = lifecycle.killed();
+    let stopping = lifecycle.stopping();
     lifecycle.spawn("demo upstream", async move {
         let served = axum::serve(listener, router)
             .with_graceful_shutdown(async move { stopping.cancelled().await })

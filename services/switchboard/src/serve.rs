@@ -139,7 +139,7 @@ async fn serve(
     if let Some(path) = &args.file {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Error::Catalogue(format!("{}: {error}", path.display())))?;
-        load_catalogue(&process, &text, &path.display().to_string(), out).await?;
+        load_catalogue(&process, &text, &path.display().to_string(), true, out).await?;
     }
     let demo_key = if args.demo {
         Some(start_demo(&process, &dir, out).await?)
@@ -190,6 +190,7 @@ async fn load_catalogue(
     process: &Process,
     text: &str,
     name: &str,
+    replaces: bool,
     out: &mut (dyn Write + Send),
 ) -> Result<(), Error> {
     let parsed = switchboard_catalogue::parse(text, name).map_err(|mistakes| {
@@ -208,6 +209,18 @@ async fn load_catalogue(
         name: format!("file:{name}"),
         reason: "serve -f".to_owned(),
     };
+    if !replaces {
+        let planned = apply::plan(&clients, &fragments, &actor).await?;
+        if planned
+            .changes
+            .iter()
+            .any(|change| change.kind == "disable")
+        {
+            return Err(Error::Usage(
+                "this data directory has a catalogue of its own, which --demo would disable; give it another one with --data-dir",
+            ));
+        }
+    }
     let outcome = apply::apply(&clients, &fragments, &actor).await?;
     for issued in &outcome.issued {
         // Shown once, and never logged: a log would keep it.
@@ -231,7 +244,7 @@ async fn start_demo(
     let (path, key) = dir.own_secret("demo.key", "sk-demo-")?;
     let path = std::path::absolute(&path)?;
     let text = demo::catalogue(address, &path.display().to_string());
-    load_catalogue(process, &text, "demo", out).await?;
+    load_catalogue(process, &text, "demo", false, out).await?;
     Ok(key)
 }
 

@@ -133,3 +133,66 @@ fn a_redis_that_is_away_does_not_hold_up_the_start() {
     probe.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
+
+/// `serve` until it is ready.
+fn started(dir: &Path, words: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_switchboard"));
+    command.arg("serve").arg("--data-dir").arg(dir).args(words);
+    command.args(["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+    // Whoever is not done by then ends with a failure.
+    command.env("SWITCHBOARD_SHUTDOWN__GRACE", "1s");
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    let ready = lines
+        .map(Result::unwrap)
+        .any(|line| line.starts_with("READY "));
+    assert!(ready, "{:?}", child.wait());
+    child
+}
+
+/// One Ctrl-C; the exit code.
+fn interrupted(mut child: Child) -> Option<i32> {
+    let pid = child.id().to_string();
+    let told = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert!(told.success());
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn one_signal_ends_the_demo() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        assert_eq!(interrupted(started(dir.path(), &["--demo"])), Some(0));
+    }
+}
+
+#[test]
+fn the_demo_disables_nothing_of_an_installation() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("own.yaml");
+    let own = "version: 1
+accounts:
+  - {name: own, provider: openai_compatible, base_url: 'http://127.0.0.1:9/v1', allow_private_address: true, credential: none, dialects: [openai.chat]}
+models:
+  - {name: m, price: {input: 0.50, output: 1.50}, targets: [{account: own, model: m}]}
+groups:
+  - {name: g, models: [m]}
+";
+    std::fs::write(&file, own).unwrap();
+    let data = dir.path().join("data");
+    let serving = started(&data, &["-f", file.to_str().unwrap()]);
+    assert_eq!(interrupted(serving), Some(0));
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_switchboard"));
+    demo.arg("serve").arg("--demo").arg("--data-dir").arg(&data);
+    let output = demo
+        .args(["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.contains("a catalogue of its own, which --demo would disable"),
+        "{told}"
+    );
+}
