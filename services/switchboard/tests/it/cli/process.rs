@@ -153,8 +153,9 @@ fn started(dir: &Path, words: &[&str]) -> Child {
 
 /// One Ctrl-C; the exit code.
 fn interrupted(mut child: Child) -> Option<i32> {
-    let pid = child.id().to_string();
-    let told = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    // The shell's own: there may be no program of this name.
+    let kill = format!("kill -INT {}", child.id());
+    let told = Command::new("sh").args(["-c", &kill]).status().unwrap();
     assert!(told.success());
     child.wait().unwrap().code()
 }
