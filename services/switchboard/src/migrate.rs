@@ -27,6 +27,9 @@ pub async fn open(config: &DatabaseConfig, owner: Owner) -> Result<Database, Err
     let database = Database::open(config)
         .await
         .map_err(|source| Error::Open { owner, source })?;
+    // A pool opens no connection before it is asked for one.
+    let reached = database.writer().ping().await;
+    reached.map_err(|source| Error::Open { owner, source })?;
     switchboard_migrations::migrate(database.writer(), owner).await?;
     Ok(database)
 }

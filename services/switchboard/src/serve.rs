@@ -277,7 +277,12 @@ fn greet(
             dir.path().join("admin.token").display(),
             token.expose_secret()
         )?;
-        if demo_key.is_none() && !has_catalogue {
+        if process.admin().is_none() {
+            writeln!(
+                out,
+                "next: once all roles run, SWITCHBOARD_TOKEN=<this token> switchboard apply -f catalogue.yaml --addr <the edge's address>"
+            )?;
+        } else if demo_key.is_none() && !has_catalogue {
             writeln!(
                 out,
                 "next: edit {sample}, then switchboard apply -f {sample} --data-dir {dir}",

@@ -50,6 +50,18 @@ fn nobody_there_is_exit_3() {
     assert_eq!(output.status.code(), Some(3));
 }
 
+#[test]
+fn migrations_of_a_database_that_is_away_are_exit_3() {
+    let output = switchboard(&[
+        "migrate",
+        "--database-url",
+        &format!("postgres://switchboard@{}/switchboard", nobody()),
+    ]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("database cannot be opened"), "{told}");
+}
+
 /// An address where nobody listens.
 fn nobody() -> String {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
