@@ -24,6 +24,10 @@ pub struct Config {
     /// How long a request waits for the database before it is refused with 503.
     #[serde(with = "duration")]
     pub read_timeout: Duration,
+    /// How long a request that would be refused, or whose answer would be cut short, waits for what other requests hold to come
+    /// back: an answer that just ended is settled a moment later. More than `gather` and a commit; 0: not at all.
+    #[serde(with = "duration")]
+    pub hold_patience: Duration,
     /// A request of which nothing was heard for this long is settled provisionally (BILL-5).
     #[serde(with = "duration")]
     pub silence: Duration,
@@ -68,6 +72,7 @@ impl Default for Config {
             unacknowledged: 4_096,
             commit_timeout: Duration::from_secs(15),
             read_timeout: Duration::from_secs(2),
+            hold_patience: Duration::from_millis(100),
             silence: Duration::from_secs(60),
             reaper_grace: Duration::from_secs(60),
             reaper_interval: Duration::from_secs(5),

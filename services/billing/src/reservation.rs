@@ -16,6 +16,7 @@ use switchboard_common::{
 };
 use switchboard_proto::billing::v1::{Party, ReserveRequest, ReserveResponse, Touch};
 use switchboard_state::purses::{HoldGrant, HoldTake, PurseValue, Purses, TouchItem, Unit};
+use tokio::time::Instant;
 
 use crate::{
     config::Config,
@@ -37,6 +38,23 @@ const LOADS: usize = 3;
 /// Tenants that are told a group's spending, by group, at most.
 const TENANTS_OF_A_GROUP: usize = 1_000;
 
+/// A hold that is waited for is asked for again after this long.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(10);
+
+/// The state store's word on a hold.
+enum Granted {
+    Held {
+        nanos: i64,
+        tokens: i64,
+    },
+    /// Which purse has the least, what that is, and what others hold of it.
+    Short {
+        index: usize,
+        available: i64,
+        held: i64,
+    },
+}
+
 /// Reserves, voids and touches.
 #[derive(Clone)]
 pub(crate) struct Reservations {
@@ -51,6 +69,7 @@ pub(crate) struct Reservations {
     pub(crate) group_tenants: Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>,
     bounds: Bounds,
     read_timeout: Duration,
+    hold_patience: Duration,
 }
 
 impl Reservations {
@@ -80,6 +99,7 @@ impl Reservations {
                 least_output: config.least_output,
             },
             read_timeout: config.read_timeout,
+            hold_patience: config.hold_patience,
         }
     }
 
@@ -116,12 +136,12 @@ impl Reservations {
         let ask = self.ask(request);
         let size = hold::size(&ask, self.bounds, &rates, factors);
         let purses = self.purses(party, id, request.prepaid).await?;
-        let take = HoldTake {
+        let mut take = HoldTake {
             tenant: TenantName::from(party.tenant.as_str()),
             request: id,
             takes: purses.iter().map(|purse| purse.take(&size)).collect(),
         };
-        let (nanos, tokens) = self.hold(&take, &purses, party).await?;
+        let (nanos, tokens) = self.hold(&mut take, &purses, party, request.strict).await?;
         let holds = |unit: Unit| purses.iter().any(|purse| purse.kind.unit() == unit);
         let output_cap = if request.strict && !request.no_output && !request.uncapped {
             hold::output_cap(
@@ -160,13 +180,52 @@ impl Reservations {
         }
     }
 
-    /// Holds, loading what the state store does not know.
+    /// Holds what is wanted, or as much of it as there is. An answer that just ended is settled a moment later: before a
+    /// request is refused, or its answer would be cut short (strict), it waits a little for what others hold to come back.
     async fn hold(
+        &self,
+        take: &mut HoldTake,
+        purses: &[Purse],
+        party: &Party,
+        strict: bool,
+    ) -> Result<(i64, i64), Failure> {
+        let patient_until = Instant::now() + self.hold_patience;
+        let mut least: Vec<_> = take.takes.iter().map(|take| take.min).collect();
+        if strict {
+            for take in &mut take.takes {
+                take.min = take.want;
+            }
+        }
+        loop {
+            let (index, available, held) = match self.grant(take, purses, party).await? {
+                Granted::Held { nanos, tokens } => return Ok((nanos, tokens)),
+                Granted::Short {
+                    index,
+                    available,
+                    held,
+                } => (index, available, held),
+            };
+            let need = take.takes.get(index).map_or(0, |take| take.min);
+            let may_come_back = held > 0 && available.saturating_add(held) >= need;
+            if may_come_back && Instant::now() < patient_until {
+                tokio::time::sleep(ASKED_AGAIN_AFTER.min(self.hold_patience)).await;
+            } else if least.is_empty() {
+                return Err(self.short(purses.get(index), available, need, party));
+            } else {
+                for (take, min) in take.takes.iter_mut().zip(least.drain(..)) {
+                    take.min = min;
+                }
+            }
+        }
+    }
+
+    /// Asks the state store, loading what it does not know.
+    async fn grant(
         &self,
         take: &HoldTake,
         purses: &[Purse],
         party: &Party,
-    ) -> Result<(i64, i64), Failure> {
+    ) -> Result<Granted, Failure> {
         for _ in 0..=LOADS {
             let grant = self.purses.reserve(take).await.map_err(|error| {
                 tracing::warn!(%error, "holds are refused: the state store is away");
@@ -176,10 +235,22 @@ impl Reservations {
                 HoldGrant::Held {
                     amount_nanos,
                     tokens,
-                } => return Ok((amount_nanos, tokens)),
-                HoldGrant::Short { index, available } => {
-                    let need = take.takes.get(index).map_or(0, |take| take.min);
-                    return Err(self.short(purses.get(index), available, need, party));
+                } => {
+                    return Ok(Granted::Held {
+                        nanos: amount_nanos,
+                        tokens,
+                    });
+                }
+                HoldGrant::Short {
+                    index,
+                    available,
+                    held,
+                } => {
+                    return Ok(Granted::Short {
+                        index,
+                        available,
+                        held,
+                    });
                 }
                 HoldGrant::Gone => {
                     return Err(Failure::new(

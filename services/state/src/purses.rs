@@ -120,6 +120,8 @@ pub enum HoldGrant {
         index: usize,
         /// What it has, less the open holds; may be negative.
         available: i64,
+        /// What open requests hold of it.
+        held: i64,
     },
     /// Nothing is held: the store has no value of these purses of the take. Load them and ask again.
     Unknown {

@@ -11,6 +11,7 @@ scenarios! { [in_process, split] {
     full_slots_and_full_queues_show_the_callers_rates,
     refused_money_shows_the_callers_rates,
     used_up_rates_and_absent_accounts_show_them,
+    whoever_asks_again_at_once_is_judged_by_the_money_that_was_used,
     whoever_asks_again_at_once_is_judged_by_the_tokens_that_were_used,
 } }
 
@@ -145,6 +146,36 @@ async fn whoever_asks_again_at_once_is_judged_by_the_tokens_that_were_used(build
         // Some come back meanwhile: a thousand a minute.
         assert!(second + 400 <= first, "{left:?}");
         assert_eq!(third, 0);
+    }
+    stack.finish().await;
+}
+
+/// BILL-3: each call holds 6 of the tenant's 10 dollar cents' tenths and uses 1 of them; what it does not use is there again for
+/// whoever asks at once, who is neither refused nor cut short.
+async fn whoever_asks_again_at_once_is_judged_by_the_money_that_was_used(builder: Builder) {
+    const CALLERS: usize = 6;
+    let mut setup = setup("max_output: 6000", "");
+    for caller in 0..CALLERS {
+        let (tenant, key) = (format!("t{caller}"), format!("k{caller}"));
+        setup = setup.tenant(&tenant, "balance: 0.010").key(&key, "");
+    }
+    let stack = builder.setup(setup).start().await;
+    stack
+        .upstream
+        .default(Script::tokens(1).usage(Usage::of(0, 1_000)));
+    for number in 0..CALLERS {
+        let caller = stack.caller(&format!("k{number}"));
+        for call in 0..4 {
+            let asked = serde_json::json!({
+                "model": "m",
+                "stream": number % 2 == 1,
+                "max_tokens": 6_000,
+                "messages": [{"role": "user", "content": "hi"}],
+            });
+            caller.ask(&asked).await.expect(200);
+            let sent = stack.upstream.log().requests.pop().unwrap().json();
+            assert_eq!(sent["max_tokens"], 6_000, "caller {number}, call {call}");
+        }
     }
     stack.finish().await;
 }

@@ -8,6 +8,7 @@ mod fixtures;
 mod holds;
 mod listing;
 mod outages;
+mod patience;
 mod reaping;
 mod settling;
 mod verifying;

@@ -73,7 +73,8 @@ impl Hold {
 }
 
 impl Ledger {
-    fn available(&self, take: &PurseTake, share: i64) -> Option<i64> {
+    /// What a purse has left, and what is held of it.
+    fn available(&self, take: &PurseTake, share: i64) -> Option<(i64, i64)> {
         let purse = self.purses.get(&take.purse)?;
         let (value, _) = purse.value?;
         let there = match take.kind {
@@ -82,10 +83,8 @@ impl Ledger {
         };
         // A debt is not shared: it stands before every process.
         let part = if there > 0 { there / share } else { there };
-        Some(
-            part.saturating_sub(purse.held)
-                .min(MAX_HELD.saturating_sub(purse.held)),
-        )
+        let left = part.min(MAX_HELD).saturating_sub(purse.held);
+        Some((left, purse.held))
     }
 
     fn reserve(&mut self, take: &HoldTake, share: i64, now_us: i64) -> HoldGrant {
@@ -116,6 +115,7 @@ impl Ledger {
                 return HoldGrant::Short {
                     index: least.index,
                     available: least.available,
+                    held: least.held,
                 };
             }
         }
@@ -245,15 +245,17 @@ struct Least {
     any: bool,
     index: usize,
     available: i64,
+    held: i64,
     want: i64,
     min: i64,
 }
 
 impl Least {
-    fn meet(&mut self, index: usize, available: i64, take: &PurseTake) {
+    fn meet(&mut self, index: usize, (available, held): (i64, i64), take: &PurseTake) {
         if !self.any || available < self.available {
             self.index = index;
             self.available = available;
+            self.held = held;
         }
         let want = take.want.clamp(0, MAX_HELD);
         self.want = if self.any { self.want.min(want) } else { want };

@@ -231,9 +231,10 @@ fn grant_of(answer: &[i64]) -> Result<HoldGrant, Error> {
             amount_nanos: *amount_nanos,
             tokens: *tokens,
         },
-        [1, at, available] => HoldGrant::Short {
+        [1, at, available, held] => HoldGrant::Short {
             index: index(at),
             available: *available,
+            held: *held,
         },
         [2, indexes @ ..] => HoldGrant::Unknown {
             indexes: indexes.iter().map(index).collect(),

@@ -154,6 +154,7 @@ async fn holds(bed: &Bed, opening: i64, steps: &[Step]) {
                     HoldGrant::Short {
                         index: 0,
                         available: balance_now - sum,
+                        held: sum,
                     }
                 };
                 assert_eq!(purses.reserve(&takes[*who]).await.unwrap(), expected);

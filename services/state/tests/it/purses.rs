@@ -105,7 +105,8 @@ pub async fn balance_for_ten_serves_ten(bed: &Bed) {
                 other,
                 HoldGrant::Short {
                     index: 0,
-                    available: 0
+                    available: 0,
+                    held: 1_000,
                 }
             ),
         }
@@ -160,7 +161,8 @@ pub async fn a_hold_asks_every_purse(bed: &Bed) {
         reserve(bed, &next).await,
         HoldGrant::Short {
             index: 1,
-            available: 0
+            available: 0,
+            held: 140,
         }
     );
     let tokens = hold_take(vec![budget("tokens", 45, Unit::Tokens, 1)]);
@@ -168,7 +170,8 @@ pub async fn a_hold_asks_every_purse(bed: &Bed) {
         reserve(bed, &tokens).await,
         HoldGrant::Short {
             index: 0,
-            available: 0
+            available: 0,
+            held: 40,
         }
     );
     bed.state.purses.void(&acme(), take.request).await.unwrap();
@@ -226,7 +229,8 @@ pub async fn strict_takes_all_or_its_minimum(bed: &Bed) {
         reserve(bed, &hold_take(vec![balance(200, 160)])).await,
         HoldGrant::Short {
             index: 0,
-            available: 150
+            available: 150,
+            held: 0,
         }
     );
     assert_eq!(
@@ -367,6 +371,7 @@ pub async fn huge_balances_are_exact(bed: &Bed) {
     let expected = HoldGrant::Short {
         index: 1,
         available: 7,
+        held: 0,
     };
     assert_eq!(reserve(bed, &short).await, expected);
     let all = hold_take(vec![balance(1_000, 1_000)]);
@@ -386,7 +391,8 @@ pub async fn debts_refuse(bed: &Bed) {
         reserve(bed, &hold_take(vec![balance(10, 1)])).await,
         HoldGrant::Short {
             index: 0,
-            available: -1_500_000_000
+            available: -1_500_000_000,
+            held: 0,
         }
     );
     load(bed, &[value("balance", 5, 2)]).await;

@@ -1,6 +1,6 @@
 -- Holds on all purses or on none.
 -- ARGV: request, then (purse, unit n|t, kind b|l, limit's billions, limit's rest, want, min)…
--- Answers: 0 nanos tokens | 1 index available | 2 index… (unknown) | 3 (gone). Indexes from 0.
+-- Answers: 0 nanos tokens | 1 index available held | 2 index… (unknown) | 3 (gone). Indexes from 0.
 local request = ARGV[1]
 purge()
 if redis.call('ZSCORE', GONE, request) then return { 3 } end
@@ -19,7 +19,7 @@ local function available(at)
   -- Beyond these a hold's bound decides anyway.
   high = math.min(math.max(high, -9000000), 9000001)
   local held = tonumber(redis.call('HGET', HELD, ARGV[at]) or 0)
-  return math.min(high * BILLION + low, MAX_HELD) - held
+  return math.min(high * BILLION + low, MAX_HELD) - held, held
 end
 
 local unknown = { 2 }
@@ -27,15 +27,15 @@ local least, purses = {}, {}
 local index = 0
 for at = 2, #ARGV, 7 do
   local unit, want, min = ARGV[at + 1], tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
-  local left = available(at)
+  local left, held = available(at)
   if not left then
     unknown[#unknown + 1] = index
   else
     local tightest = least[unit]
     if not tightest then
-      least[unit] = { index = index, left = left, want = want, min = min }
+      least[unit] = { index = index, left = left, held = held, want = want, min = min }
     else
-      if left < tightest.left then tightest.index, tightest.left = index, left end
+      if left < tightest.left then tightest.index, tightest.left, tightest.held = index, left, held end
       tightest.want = math.min(tightest.want, want)
       tightest.min = math.max(tightest.min, min)
     end
@@ -48,7 +48,7 @@ local amounts = { n = 0, t = 0 }
 for _, unit in ipairs({ 'n', 't' }) do
   local tightest = least[unit]
   if tightest then
-    if tightest.left < tightest.min then return { 1, tightest.index, tightest.left } end
+    if tightest.left < tightest.min then return { 1, tightest.index, tightest.left, tightest.held } end
     amounts[unit] = math.max(0, math.min(tightest.want, tightest.left))
   end
 end
