@@ -78,7 +78,7 @@ tenants:
     hold: strict
     budgets: [{{window: month, amount: 1000000.00}}]
     users:
-      - {{email: ana@bench.example, role: admin, limits: {{concurrency: 20000}}}}
+      - {{email: ana@bench.example, limits: {{concurrency: 20000}}}}
     keys:
       - name: load
         secret: env:{KEY_VARIABLE}

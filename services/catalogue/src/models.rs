@@ -109,8 +109,8 @@ record! {
         /// Caller dialects.
         (shown "all that its targets can serve")
         accepts: Option<Vec<Dialect>>,
-        /// Tokens that input and output may have together.
-        (shown "not checked")
+        /// Tokens that input and output may have together, as lists of models tell it; no request is refused for it yet.
+        (shown "not declared")
         context_window: Option<u64>,
         /// Tokens of output at most.
         (shown "not declared")

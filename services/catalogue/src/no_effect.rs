@@ -55,27 +55,12 @@ const fn not(
     }
 }
 
-/// The dialects that this version serves.
-pub(crate) const SERVED: &[&str] = &[
-    "openai.chat",
-    "openai.responses",
-    "openai.embeddings",
-    "openai.completions",
-    "openai.images",
-    "openai.audio",
-    "openai.moderations",
-    "rerank",
-    "anthropic.messages",
-    "gemini.generate",
-];
-/// What to say of the others.
-pub(crate) const NOT_SERVED: &str = "calls in this dialect are not served";
-const NOT_COUNTED: &str = "only hour, day and month are counted";
+const NOT_COUNTED: &str = "the budget is not counted; only those by hour, day and month are";
+const NOT_ROLLED: &str = "the budget is not counted; only those that follow the calendar are";
 
 #[rustfmt::skip]
 const TABLE: &[NoEffect] = &[
     always("accounts[].oauth", "the account has no credential and serves nothing"),
-    not("accounts[].dialects[]", SERVED, NOT_SERVED),
     not("accounts[].transport", &["http"], "the account is reached over HTTP"),
     is("accounts[].concurrency", &["auto"], "its concurrency is not limited"),
     always("accounts[].flat_cost", "cost is booked by tokens"),
@@ -84,7 +69,8 @@ const TABLE: &[NoEffect] = &[
     always("accounts[].windows", "the upstream's windows are not counted"),
     always("accounts[].gather", "events are passed on at once"),
     always("oauth_providers", "accounts cannot sign in"),
-    not("models[].accepts[]", SERVED, NOT_SERVED),
+    is("models[].status", &["draft"], "it serves nobody, as if it were disabled"),
+    not("models[].tokenizer", &["o200k_base"], "tokens are counted with o200k_base"),
     always("models[].warning_line", "no context budget is kept"),
     always("models[].long_context", "no context budget is kept"),
     always("models[].fallback", "there is no fallback"),
@@ -97,10 +83,13 @@ const TABLE: &[NoEffect] = &[
     always("accounts[].costs.NAME.from", "the sheet holds at once"),
     not("groups[].class", &["standard"], "the group is served as standard"),
     always("groups[].share", "nothing is kept for the group"),
-    is("groups[].billing", &["subscription"], "the group is billed by tokens"),
+    not("groups[].billing", &["tokens"], "the group is billed by all that its models' price sheets name"),
+    always("groups[].price_list", "the models' own prices hold"),
     always("groups[].minimum_margin", "no target is left out for its margin"),
+    always("groups[].scheduling.weights.reset", "every target gets the same for it"),
+    always("groups[].scheduling.weights.headroom", "every target gets the same for it"),
     is("groups[].budgets[].window", &["week", "total"], NOT_COUNTED),
-    is("groups[].budgets[].rolling", &["true"], "the window follows the calendar"),
+    is("groups[].budgets[].rolling", &["true"], NOT_ROLLED),
     always("subscriptions", "nothing is sold in windows"),
     is("tenants[].request_id_is_idempotency_key", &["true"], "requests are not repeated from a kept answer"),
     is("tenants[].conversation_store", &["true"], "conversations are not kept"),
@@ -109,26 +98,29 @@ const TABLE: &[NoEffect] = &[
     not("tenants[].time_zone", &["UTC", "Etc/UTC"], "days and months begin in UTC"),
     always("tenants[].fallbacks", "there is no fallback"),
     is("tenants[].budgets[].window", &["week", "total"], NOT_COUNTED),
-    is("tenants[].budgets[].rolling", &["true"], "the window follows the calendar"),
+    is("tenants[].budgets[].rolling", &["true"], NOT_ROLLED),
+    not("tenants[].users[].role", &["member"], "people cannot sign in, and keys do not ask for it"),
     is("tenants[].users[].budgets[].window", &["week", "total"], NOT_COUNTED),
-    is("tenants[].users[].budgets[].rolling", &["true"], "the window follows the calendar"),
+    is("tenants[].users[].budgets[].rolling", &["true"], NOT_ROLLED),
     always("tenants[].apps", "apps cannot sign in"),
     is("tenants[].keys[].budgets[].window", &["week", "total"], NOT_COUNTED),
-    is("tenants[].keys[].budgets[].rolling", &["true"], "the window follows the calendar"),
+    is("tenants[].keys[].budgets[].rolling", &["true"], NOT_ROLLED),
 ];
 
-/// Why the key at this path has no effect whatever its value, if so.
-pub(crate) fn always_without(path: &str) -> Option<&'static str> {
-    TABLE
-        .iter()
-        .find(|entry| {
-            matches!(entry.when, When::Always)
-                && (entry.path == path
-                    || path
-                        .strip_prefix(entry.path)
-                        .is_some_and(|rest| rest.starts_with(['.', '['])))
-        })
-        .map(|entry| entry.instead)
+/// What the reference says of the key at this path, if it, or what it stands in, is without effect: for some values or all.
+pub(crate) fn remark(path: &str) -> Option<String> {
+    let beneath = |entry: &&NoEffect| {
+        path.strip_prefix(entry.path)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let entry = TABLE.iter().find(beneath)?;
+    let listed = |values: &[&str]| format!("`{}`", values.join("`, `"));
+    let when = match entry.when {
+        When::Is(values) if path == entry.path => format!(" for {}", listed(values)),
+        When::Not(values) if path == entry.path => format!(" but for {}", listed(values)),
+        _ => String::new(),
+    };
+    Some(format!("No effect yet{when}: {}.", entry.instead))
 }
 
 /// Reports every use in the document.
@@ -204,12 +196,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_names_a_key_of_the_language() {
-        let known: Vec<String> = crate::reference().iter().map(crate::Row::path).collect();
+    fn every_line_is_in_the_reference_with_its_values_and_what_happens_instead() {
+        let rows = crate::reference();
         for entry in TABLE {
-            let path = entry.path.trim_end_matches("[]");
-            assert!(known.iter().any(|known| known == path), "{path}");
+            let row = rows.iter().find(|row| row.path() == entry.path);
+            let remark = row.and_then(|row| row.no_effect.as_deref());
+            let remark = remark.unwrap_or_else(|| panic!("{}: {row:?}", entry.path));
+            assert!(remark.contains(entry.instead), "{}: {remark}", entry.path);
+            if let When::Is(values) | When::Not(values) = entry.when {
+                for value in values {
+                    let value = format!("`{value}`");
+                    assert!(remark.contains(&value), "{}: {remark}", entry.path);
+                }
+            }
         }
+        assert_eq!(
+            [
+                remark("accounts[].breaker"),
+                remark("accounts[].breaker.of"),
+                remark("accounts[].concurrency"),
+                remark("accounts[].probe"),
+                remark("accounts[].name"),
+            ],
+            [
+                Some("No effect yet but for `off`: there is no breaker.".to_owned()),
+                Some("No effect yet: there is no breaker.".to_owned()),
+                Some("No effect yet for `auto`: its concurrency is not limited.".to_owned()),
+                Some("No effect yet: there are no active checks.".to_owned()),
+                None,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_groups_own_prices_and_its_billing_by_requests_are_warnings_while_models_prices_hold() {
+        let text = "
+price_lists: [{name: l, prices: {m: {input: 1}}}]
+groups: [{name: g, price_list: l, billing: requests}]
+";
+        let warnings = crate::parse(text, "f").unwrap().warnings;
+        let paths: Vec<&str> = warnings
+            .iter()
+            .map(|warning| warning.path.as_str())
+            .collect();
+        assert_eq!(paths, ["groups[0].price_list", "groups[0].billing"]);
     }
 
     #[test]
@@ -217,8 +247,8 @@ mod tests {
         let text = "
 accounts:
   - {name: a, provider: openai, credential: none, concurrency: 5, transport: http, breaker: off, dialects: [openai.chat]}
-groups: [{name: g, class: standard, budgets: [{window: hour, amount: 1, rolling: false}]}]
-tenants: [{name: t, time_zone: UTC, log_content: false}]
+groups: [{name: g, class: standard, billing: tokens, budgets: [{window: hour, amount: 1, rolling: false}]}]
+tenants: [{name: t, time_zone: UTC, log_content: false, users: [{email: u@t, role: member}]}]
 ";
         assert_eq!(crate::parse(text, "f").unwrap().warnings, []);
     }
@@ -243,8 +273,8 @@ tenants:
             [
                 "f:6:18: accounts[0].concurrency: `auto` has no effect in this version: its concurrency is not limited; \
                  remove it, or leave it for a version that has it",
-                "f:10:18: tenants[0].budgets[0].window: `week` has no effect in this version: only hour, day and month \
-                 are counted; remove it, or leave it for a version that has it",
+                "f:10:18: tenants[0].budgets[0].window: `week` has no effect in this version: the budget is not counted; \
+                 only those by hour, day and month are; remove it, or leave it for a version that has it",
             ]
         );
     }

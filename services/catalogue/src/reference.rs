@@ -16,8 +16,8 @@ pub struct Row {
     pub default: String,
     /// Its meaning in one line.
     pub meaning: String,
-    /// Why it has no effect in this version, if it has none.
-    pub no_effect: Option<&'static str>,
+    /// For which values it has no effect in this version and what happens instead, in a sentence, if there are any.
+    pub no_effect: Option<String>,
 }
 
 impl Row {
@@ -71,7 +71,7 @@ pub(crate) fn push<T: Decode + serde::Serialize>(
         no_effect: None,
     };
     let path = row.path();
-    row.no_effect = crate::no_effect::always_without(&path);
+    row.no_effect = crate::no_effect::remark(&path);
     rows.push(row);
     T::rows(&path, rows);
 }

@@ -4,10 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Context, limits, positive, price, refer, some_or_absent, unique, windows};
 use crate::accounts::{Account, Concurrency, OauthFlow, OauthProvider, Parameters};
-use crate::decode::listed;
 use crate::diagnostic::{Path, Problems};
-use crate::dialect::Dialect;
-use crate::no_effect;
 use crate::proxy;
 use crate::template;
 use crate::url::BaseUrl;
@@ -30,7 +27,6 @@ pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: 
         numbers(account, &at, errors);
         language(account, &at, errors);
         some_or_absent(account.dialects.as_ref(), &at.key("dialects"), errors);
-        served(account, &at, warnings);
     }
     let list = root.key("oauth_providers");
     let providers = &context.catalogue.oauth_providers;
@@ -283,27 +279,6 @@ fn is_json_path(path: &str) -> bool {
         rest = after;
     }
     true
-}
-
-/// An account that says nothing about its dialects and speaks none that this version serves.
-fn served(account: &Account, at: &Path<'_>, warnings: &mut Problems<'_>) {
-    let served = |dialect: &Dialect| no_effect::SERVED.contains(&dialect.as_str());
-    if account.dialects.is_none() && !account.dialects().iter().any(served) {
-        let names: Vec<&str> = account
-            .dialects()
-            .iter()
-            .map(|dialect| dialect.as_str())
-            .collect();
-        warnings.report(
-            &at.key("provider"),
-            format!(
-                "an account that speaks {} has no effect in this version: {}",
-                listed(&names),
-                no_effect::NOT_SERVED
-            ),
-            "remove it, or leave it for a version that has it",
-        );
-    }
 }
 
 fn oauth_provider(provider: &OauthProvider, at: &Path<'_>, errors: &mut Problems<'_>) {

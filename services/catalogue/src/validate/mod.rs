@@ -81,7 +81,7 @@ pub(crate) fn check(catalogue: &Catalogue, errors: &mut Problems<'_>, warnings: 
         errors.report(&root.key("version"), message, "write `version: 1`");
     }
     accounts::check(&context, errors, warnings);
-    models::check(&context, errors, warnings);
+    models::check(&context, errors);
     groups::check(&context, errors);
     tenants::check(&context, errors);
 }

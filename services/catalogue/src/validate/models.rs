@@ -9,10 +9,7 @@ use crate::dialect::Dialect;
 use crate::models::{Canary, Capability, Model, Queue, Target, WarningAction};
 use crate::names::is_pattern;
 
-/// What is counted with when an upstream does not say; others are taken for the first.
-const TOKENIZERS: [&str; 3] = ["o200k_base", "cl100k_base", "voyage3_base"];
-
-pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: &mut Problems<'_>) {
+pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>) {
     let root = Path::Root;
     let list = root.key("price_lists");
     let lists = &context.catalogue.price_lists;
@@ -34,7 +31,7 @@ pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: 
     names(context, &list, errors);
     for (index, model) in context.catalogue.models.iter().enumerate() {
         let at = list.index(index);
-        one(context, model, &at, errors, warnings);
+        one(context, model, &at, errors);
     }
     loops(
         context,
@@ -95,13 +92,7 @@ fn names(context: &Context<'_>, list: &Path<'_>, errors: &mut Problems<'_>) {
     }
 }
 
-fn one(
-    context: &Context<'_>,
-    model: &Model,
-    at: &Path<'_>,
-    errors: &mut Problems<'_>,
-    warnings: &mut Problems<'_>,
-) {
+fn one(context: &Context<'_>, model: &Model, at: &Path<'_>, errors: &mut Problems<'_>) {
     priced(context, model, at, errors);
     if model.targets.is_empty() {
         errors.report(
@@ -126,18 +117,6 @@ fn one(
         ("max_attempts", model.max_attempts.map(u64::from)),
     ];
     positive(&positives, at, errors);
-    if let Some(tokenizer) = &model.tokenizer
-        && !TOKENIZERS.contains(&tokenizer.as_str())
-    {
-        warnings.report(
-            &at.key("tokenizer"),
-            format!(
-                "the tokenizer {} is not known: tokens are counted with o200k_base",
-                quoted(tokenizer)
-            ),
-            format!("write one of {}", TOKENIZERS.join(", ")),
-        );
-    }
     if let Some(line) = &model.warning_line
         && line.action == WarningAction::Reroute
         && model.long_context.is_none()

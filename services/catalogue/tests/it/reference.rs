@@ -24,6 +24,19 @@ const NOT_IN_THE_EXAMPLE: &[&str] = &[
     "tenants[].keys[].profile",
 ];
 
+/// Keys whose values are maps by a name that one chooses.
+const MAPS: &[&str] = &[
+    "costs",
+    "prices",
+    "names",
+    "rename",
+    "rescale",
+    "roles",
+    "fallbacks",
+    "routes",
+    "tags",
+];
+
 /// Sections of one shape that the example uses in some places only.
 const SHAPES: &[&str] = &[
     ".limits.",
@@ -109,6 +122,50 @@ fn every_row_has_a_meaning_and_a_type_and_the_defaults_are_the_parsers() {
     );
 }
 
+/// A remark of the reference and a warning of the parser are the same thing said twice.
+#[test]
+fn what_the_parser_warns_of_is_what_the_reference_marks() {
+    let rows = reference();
+    let marked = |path: &str| {
+        let row = rows.iter().find(|row| row.path() == path);
+        row.and_then(|row| row.no_effect.clone())
+    };
+    let mut warned = BTreeSet::new();
+    for warning in parse(FULL, "f").unwrap().warnings {
+        let Some((_, instead)) = warning
+            .message
+            .split_once(" has no effect in this version: ")
+        else {
+            continue;
+        };
+        let path = generic(&warning.path);
+        let remark = marked(&path).unwrap_or_else(|| panic!("{path} is not marked"));
+        assert!(remark.ends_with(&format!("{instead}.")), "{path}: {remark}");
+        warned.insert(path);
+    }
+    for path in keys(FULL) {
+        let always = marked(&path).is_some_and(|remark| remark.starts_with("No effect yet:"));
+        let within = |known: &String| path.strip_prefix(known.as_str()).is_some();
+        assert!(!always || warned.iter().any(within), "{path} is no warning");
+    }
+}
+
+/// A place in a document as the reference has it: positions in lists taken out, names of maps replaced.
+fn generic(path: &str) -> String {
+    let mut steps: Vec<String> = Vec::new();
+    for step in path.split('.') {
+        let in_map = steps
+            .last()
+            .is_some_and(|step| MAPS.contains(&step.as_str()));
+        steps.push(match step.split_once('[') {
+            _ if in_map => "NAME".to_owned(),
+            Some((list, _)) => format!("{list}[]"),
+            None => step.to_owned(),
+        });
+    }
+    steps.join(".")
+}
+
 /// Each row's key is known to the parser exactly where the row says: another key there is refused, this one is not.
 #[test]
 fn the_parser_knows_each_key_of_the_reference_where_it_stands() {
@@ -151,17 +208,6 @@ fn keys(text: &str) -> BTreeSet<String> {
 }
 
 fn walk(value: &serde_json::Value, at: &str, paths: &mut BTreeSet<String>) {
-    const MAPS: &[&str] = &[
-        "costs",
-        "prices",
-        "names",
-        "rename",
-        "rescale",
-        "roles",
-        "fallbacks",
-        "routes",
-        "tags",
-    ];
     match value {
         serde_json::Value::Object(entries) => {
             let in_map = at.rsplit('.').next().is_some_and(|key| MAPS.contains(&key));

@@ -32,13 +32,14 @@ fn cell(text: &str) -> String {
 #[test]
 fn every_key_of_the_catalogue_is_in_its_reference() {
     let mut text = String::from(
-        "# The catalogue's keys\n\nGenerated from the code. `[]` is a list, `NAME` a name that you choose. Keys marked \
-         *no effect yet* are parsed and validated, and give a warning.\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n",
+        "# The catalogue's keys\n\nGenerated from the code. `[]` is a list, `NAME` a name that you choose. What is \
+         marked *no effect yet* is read and checked, and each use of it is a warning with its line.\n\n| key | type | default | meaning |\n| --- | --- | --- | --- |\n",
     );
     for row in switchboard_catalogue::reference() {
         let note = row
             .no_effect
-            .map(|why| format!(" *No effect yet: {why}.*"))
+            .as_ref()
+            .map(|remark| format!(" *{remark}*"))
             .unwrap_or_default();
         writeln!(
             text,
@@ -67,8 +68,13 @@ fn every_setting_is_in_its_reference_with_its_default_and_a_meaning() {
         })
         .collect();
     let mut text = String::from(
-        "# The settings\n\nOf a settings file (`--settings`), as `SWITCHBOARD_SECTION__KEY` in the environment, and of some by \
-         flags; a later one wins. Checked against the code.\n\n| setting | default | meaning |\n| --- | --- | --- |\n",
+        "# The settings\n\nThree places may say a setting; a later one wins: a YAML file (`--settings`), where the dots are \
+         nested keys; the environment; for some, flags. In the environment a setting is `SWITCHBOARD_` and its path in \
+         capitals, with two underscores for each dot and one for each `-`: `database.url` is `SWITCHBOARD_DATABASE__URL`, \
+         `peers.token-refresh` is `SWITCHBOARD_PEERS__TOKEN_REFRESH`. One that stands in no section has its two underscores \
+         in front: `master_key_file` is `SWITCHBOARD__MASTER_KEY_FILE`. Lists are written `a,b` or as JSON; other names that \
+         begin with `SWITCHBOARD_` are no settings.\n\nNumbers such as BILL-5 are [requirements](requirements.md). Generated \
+         from the code but for the meanings, which are kept.\n\n| setting | default | meaning |\n| --- | --- | --- |\n",
     );
     let mut without = Vec::new();
     let defaults = serde_json::to_value(Settings::default()).unwrap();
