@@ -1,5 +1,5 @@
 # The one entry to building, running and checking Switchboard.
-# `make run` and `make test` do all the set-up that a fresh machine needs (Rust, make, node, python3 and apt are there).
+# `make run` and `make test` do all the set-up that a fresh machine needs (Rust, a C compiler, make, python3 and apt are there).
 
 CARGO ?= cargo
 # Built with the whole workspace: `cargo run -p` would unify features differently and build most of it twice.
@@ -50,6 +50,6 @@ check: lint test
 reference:
 	UPDATE_REFERENCE=1 $(CARGO) test -p switchboard --test it -- reference metrics
 
-## PostgreSQL, Redis and a virtual environment for Python; does nothing where they are there.
+## PostgreSQL, Redis and Python's venv; does nothing where they are there. The tests make their own environment with it.
 setup:
 	./.ci/setup

@@ -1,4 +1,4 @@
-//! The composition root: which roles run in this process, and how they reach each other and the world.
+//! The composition root: which roles run in this process, and how they reach each other and the world (SURF-5).
 //!
 //! A role's clients are the same whether its peer runs here (in-process transport) or elsewhere (balanced channels); the
 //! choice is made here and nowhere else. Each role gets only the sub-keys it needs.

@@ -57,7 +57,7 @@ pub struct Settings {
     pub billing: switchboard_billing::Config,
 }
 
-/// Listeners. Port 0 takes a free one.
+/// Listeners (CON-4). Port 0 takes a free one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Listen {

@@ -4,7 +4,7 @@
 //! - A secret lies in the database only sealed (XChaCha20-Poly1305, a nonce of its own, bound to account and generation,
 //!   CRED-1), and leaves through one method, to the role forwarder (SEC-1).
 //! - No secret is in a log, an error, an audit row or a `Debug` text.
-//! - A new secret is a new generation; the last three are kept. Whoever found a generation refused asks for a newer one.
+//! - A new secret is a new generation; the last three are kept (CRED-5). Whoever found a generation refused asks for a newer one.
 //!
 //! Not here: which account is used (scheduler), and how a secret is put into a request (forwarder).
 

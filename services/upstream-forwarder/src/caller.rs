@@ -1,7 +1,7 @@
 //! The caller's side of a running request: what it gets, when it must get it, and whether it is still there.
 //!
-//! Everything the pipeline waits for, it waits for through [`Caller::attend`]: while it waits, the caller's departure,
-//! the total deadline, and the clock of SPEC FWD-3 (headers and keep-alives at `commit_after`, then every 15 s of
+//! Everything the pipeline waits for, it waits for through [`Caller::attend`]: while it waits, the caller's departure
+//! (FWD-6), the total deadline, and the clock of SPEC FWD-3 (headers and keep-alives at `commit_after`, then every 15 s of
 //! silence) are watched. One timer serves all of them and is moved only when it has to ring earlier, so that a chunk
 //! costs no timer operation.
 //!

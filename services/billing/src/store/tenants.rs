@@ -1,4 +1,4 @@
-//! Opening balances, top-ups, budgets.
+//! Opening balances, top-ups, budgets (BILL-3, BILL-10).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,3 +6,4 @@ mod cli;
 mod ending;
 mod metrics;
 mod reference;
+mod requirements;

@@ -1,7 +1,7 @@
 //! What a provider wants that its dialect does not say (SPEC DIAL-3): one file a provider.
 //!
-//! An [`Adapter`] finishes an attempt's request (credential, headers of its own, a signature over the body, another codec
-//! than JSON) and reads framings that are no event streams. Everything else is the dialect's and the pipeline's. Which
+//! An [`Adapter`] finishes an attempt's request (credential or a signature over the body, CRED-2; headers of its own; another
+//! codec than JSON) and reads framings that are no event streams. Everything else is the dialect's and the pipeline's. Which
 //! adapter serves an account is the account's `provider`.
 //!
 //! Adapters hold no state, do no IO and know no account: what differs between accounts is in the [`Draft`].

@@ -1,4 +1,4 @@
-//! What every provider's adapter must do, and what the sample one shows: signed requests, a binary framing (DIAL-3, C22).
+//! What every provider's adapter must do, and what the sample one shows: signed requests, a binary framing (DIAL-3, CASES C22).
 
 use bytes::Bytes;
 use fake_upstream::{Script, Writes};

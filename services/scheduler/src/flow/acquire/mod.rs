@@ -1,4 +1,4 @@
-//! `Acquire`: limits, choice, slot, and the queue when all is full (FLOW-1 to FLOW-5, SCHED-2 to SCHED-4).
+//! `Acquire`: limits, choice, slot, and the queue when all is full (FLOW-1 to FLOW-5, SCHED-1 to SCHED-4).
 //!
 //! One pass takes the tenant's slots and buckets, then asks the candidates in the drawn order. When all are full it gives back
 //! what it took and waits in line; each time it is its turn it makes a whole pass again. Dropping the call at any point releases
