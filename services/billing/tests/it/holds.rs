@@ -9,7 +9,7 @@ use switchboard_proto::{
 };
 
 use crate::{
-    bench::{Ground, Stores, reaping_config, stores},
+    bench::{Ground, Stores, stores},
     fixtures::{USD, ask, budget, output, party, postpaid, prepaid, price, settlement},
 };
 
@@ -359,9 +359,7 @@ async fn a_touch_brings_a_lost_hold_back_but_not_a_settled_one() {
 #[tokio::test]
 async fn holds_expect_what_the_model_answers() {
     let ground = Ground::new(Stores::Embedded, true).await;
-    let billing = ground
-        .billing_with(reaping_config(), ground.state.clone())
-        .await;
+    let billing = ground.billing().await;
     let versions = billing.usual_prices().await;
     billing.apply(vec![prepaid("acme", USD)], Vec::new()).await;
     let easy = |id| ReserveRequest {

@@ -54,7 +54,7 @@ async fn a_commit_that_the_database_holds_up_is_tried_again_until_it_succeeds() 
     use sea_orm::{ConnectionTrait as _, TransactionTrait as _};
     let ground = Ground::new(crate::bench::Stores::Embedded, true).await;
     let config = switchboard_billing::Config {
-        commit_timeout: std::time::Duration::from_millis(20),
+        commit_timeout: std::time::Duration::from_millis(100),
         ..crate::bench::test_config()
     };
     let billing = ground.billing_with(config, ground.state.clone()).await;

@@ -11,7 +11,8 @@ use switchboard_state::admission::{
 use crate::bed::{Bed, fresh};
 
 pub const LONG: Duration = Duration::from_secs(60);
-const SHORT: Duration = Duration::from_millis(50);
+/// Long enough that a slow machine does not outlive it by accident.
+const SHORT: Duration = Duration::from_secs(1);
 
 pub fn user(limit: u64) -> SlotSpec {
     SlotSpec {

@@ -32,7 +32,7 @@ pub async fn entries_live_for_their_time(bed: &Bed) {
     };
     assert!(
         cache
-            .put("brief", &bare, Duration::from_millis(50))
+            .put("brief", &bare, Duration::from_secs(1))
             .await
             .unwrap()
     );

@@ -17,7 +17,7 @@ use crate::{
 fn quick(server: &Server) -> StateConfig {
     StateConfig {
         url: Some(server.url().into()),
-        timeout: Duration::from_millis(200),
+        timeout: Duration::from_secs(1),
         breaker_failures: 3,
         replicas: 3,
         ..settings()
