@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     IdleTimeout,
     /// The connection failed.
     Network,
+    /// A connection that had served before ended before anything of an answer: it was closed just when it was used.
+    Worn,
     /// The account's proxy failed.
     Proxy,
     /// The account's address may not be called.
@@ -112,7 +114,7 @@ impl Fault {
             Kind::ConnectTimeout => "connect_timeout",
             Kind::FirstByteTimeout => "first_byte_timeout",
             Kind::IdleTimeout => "idle_timeout",
-            Kind::Network => "network",
+            Kind::Network | Kind::Worn => "network",
             Kind::Proxy => "proxy",
             Kind::Address => "address_refused",
             Kind::NoCredential => "no_credential",
@@ -131,6 +133,7 @@ impl Fault {
             // The way to the host, not the account that is behind it.
             Kind::Network | Kind::Proxy => (Blame::Host, FailureKind::Network),
             Kind::Address | Kind::NoCredential => (Blame::Account, FailureKind::Credential),
+            Kind::Worn => (Blame::Nobody, FailureKind::Network),
             Kind::VaultAway => (Blame::Nobody, FailureKind::Server),
             Kind::Unsupported => (Blame::Request, FailureKind::Request),
         };
@@ -184,7 +187,7 @@ impl Fault {
                 Reason::UpstreamTimeout,
                 "the upstream fell silent in the middle of its answer (idle)",
             ),
-            Kind::Network | Kind::Proxy => failure(
+            Kind::Network | Kind::Worn | Kind::Proxy => failure(
                 Reason::UpstreamFailed,
                 "the connection to the upstream failed",
             ),
@@ -331,6 +334,7 @@ mod tests {
         assert_eq!(blame(&answer(Class::ContextLength)), Blame::Request);
         assert_eq!(blame(&Fault::of(Kind::VaultAway)), Blame::Nobody);
         assert_eq!(blame(&Fault::of(Kind::Proxy)), Blame::Host);
+        assert_eq!(blame(&Fault::of(Kind::Worn)), Blame::Nobody);
         assert_eq!(blameless("a", "m", 200, Some(1)).blame(), Blame::Nobody);
     }
 

@@ -13,11 +13,14 @@ pub(super) type Kind = &'static str;
 /// Lines of requests.
 pub(super) const SEGMENTS: Kind = ".journal";
 
+/// Digits of a number in a name: more than a directory ever has files.
+const DIGITS: usize = 12;
+
 /// Sealed prompts.
 pub(super) const PROMPTS: Kind = ".prompts";
 
 pub(super) fn path(directory: &Path, number: u64, kind: Kind) -> PathBuf {
-    directory.join(format!("{number:012}{kind}"))
+    directory.join(format!("{number:0DIGITS$}{kind}"))
 }
 
 /// Makes a file that is written at its end, for its owner alone.
@@ -27,12 +30,24 @@ pub(super) fn create(directory: &Path, number: u64, kind: Kind) -> io::Result<Fi
     options.open(path(directory, number, kind))
 }
 
+/// Removes a file; one that is gone already is removed.
+pub(super) fn remove(directory: &Path, number: u64, kind: Kind) -> io::Result<()> {
+    match fs::remove_file(path(directory, number, kind)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// The numbers of what is there of a kind, in order.
 pub(super) fn numbers(directory: &Path, kind: Kind) -> io::Result<Vec<u64>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
         let number = name.to_str().and_then(|name| name.strip_suffix(kind));
+        // Only names that we give: a copy of one under another name is none of ours.
+        let number = number.filter(|number| {
+            number.len() == DIGITS && number.bytes().all(|byte| byte.is_ascii_digit())
+        });
         found.extend(number.and_then(|number| number.parse::<u64>().ok()));
     }
     found.sort_unstable();

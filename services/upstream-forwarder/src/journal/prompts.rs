@@ -73,8 +73,10 @@ pub(super) struct Prompts {
     number: u64,
     bytes: u64,
     buffer: Vec<u8>,
-    /// The last write or removal failed, and that was told.
-    failing: bool,
+    /// The last write failed, and that was told.
+    unwritten: bool,
+    /// The same of the last removal.
+    unremoved: bool,
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +102,8 @@ impl Prompts {
             number: 0,
             bytes: 0,
             buffer: Vec::new(),
-            failing: false,
+            unwritten: false,
+            unremoved: false,
         };
         let (mut left, mut damaged) = (HashMap::new(), 0);
         for file in files::numbers(directory, PROMPTS)? {
@@ -154,7 +157,7 @@ impl Prompts {
             return None;
         }
         if let Err(error) = self.begin() {
-            self.tell(&error);
+            tell(&mut self.unwritten, &error);
             return None;
         }
         let Seals { sealer, random } = &mut self.seals;
@@ -195,7 +198,7 @@ impl Prompts {
     /// Hands what was added to the system.
     pub(super) fn write(&mut self) {
         if let Err(error) = self.hand_over() {
-            self.tell(&error);
+            tell(&mut self.unwritten, &error);
         }
     }
 
@@ -208,7 +211,7 @@ impl Prompts {
             None => Ok(()),
         };
         self.buffer.clear();
-        self.failing &= written.is_err();
+        self.unwritten &= written.is_err();
         if written.is_err() {
             // Where a prompt lies in it is not known any more. The next one begins a new file.
             self.current = None;
@@ -221,32 +224,38 @@ impl Prompts {
 
     /// Removes what nobody needs.
     pub(super) fn tidy(&mut self) {
-        if let Err(error) = self.remove() {
-            self.tell(&error);
+        match self.remove() {
+            Ok(()) => self.unremoved = false,
+            Err(error) => tell(&mut self.unremoved, &error),
         }
     }
 
+    /// One that cannot be removed keeps no other.
     fn remove(&mut self) -> io::Result<()> {
         let unneeded = |(number, size): (&u64, &Size)| (size.needed == 0).then_some(*number);
         let unneeded: Vec<_> = self.files.iter().filter_map(unneeded).collect();
+        let mut removed = Ok(());
         for number in unneeded {
-            let current = self.current.as_mut().filter(|_| number == self.number);
-            let written = self.files.get(&number).map_or(0, |size| size.bytes);
-            match current {
-                Some(_) if written == 0 => {}
-                Some(file) => {
-                    file.set_len(0)?;
-                    self.files.insert(number, Size::default());
-                }
-                None => {
-                    match fs::remove_file(files::path(&self.directory, number, PROMPTS)) {
-                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                        _ => self.files.remove(&number),
-                    };
-                }
-            }
-            self.bytes = self.bytes.saturating_sub(written);
+            removed = self.remove_file(number).and(removed);
         }
+        removed
+    }
+
+    fn remove_file(&mut self, number: u64) -> io::Result<()> {
+        let written = self.files.get(&number).map_or(0, |size| size.bytes);
+        let current = self.current.as_mut().filter(|_| number == self.number);
+        match current {
+            Some(_) if written == 0 => return Ok(()),
+            Some(file) => {
+                file.set_len(0)?;
+                self.files.insert(number, Size::default());
+            }
+            None => {
+                files::remove(&self.directory, number, PROMPTS)?;
+                self.files.remove(&number);
+            }
+        }
+        self.bytes = self.bytes.saturating_sub(written);
         Ok(())
     }
 
@@ -272,12 +281,11 @@ impl Prompts {
         file.take(place.length).read_to_end(&mut bytes)?;
         Ok(record::read(&bytes).and_then(|record| record.kind))
     }
+}
 
-    /// Tells of a failure once, and not again until something was written.
-    fn tell(&mut self, error: &io::Error) {
-        if !self.failing {
-            self.failing = true;
-            tracing::warn!(%error, "the journal's prompts cannot be written or removed; what is not there is estimated if this process dies");
-        }
+/// Tells of a failure, once until that is over.
+fn tell(failing: &mut bool, error: &io::Error) {
+    if !std::mem::replace(failing, true) {
+        tracing::warn!(%error, "the journal's prompts cannot be written or removed; what is not there is estimated if this process dies");
     }
 }

@@ -336,7 +336,7 @@ impl Segments {
             && size.live == 0
             && oldest != self.number
         {
-            fs::remove_file(files::path(&self.directory, oldest, SEGMENTS))?;
+            files::remove(&self.directory, oldest, SEGMENTS)?;
             self.sizes.remove(&oldest);
         }
         Ok(())

@@ -128,6 +128,42 @@ async fn what_was_not_acknowledged_comes_back_and_open_requests_are_lost_for_goo
 }
 
 #[test]
+fn files_that_someone_copied_or_removed_keep_no_process_from_its_own() {
+    let directory = TempDir::new().unwrap();
+    let small = JournalConfig {
+        segment_bytes: 1,
+        ..config()
+    };
+    let (mut first, _) = segments(&directory, &small);
+    for id in ["one", "two"] {
+        first.settled(&settlement(id, false), false);
+        first.flush().unwrap();
+    }
+    first.draft(open("open"));
+    first.flush().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let own = path("000000000001.journal");
+    for copy in [
+        "1.journal",
+        "+00000000001.journal",
+        "9999999999999.journal",
+        "x.journal",
+    ] {
+        std::fs::copy(&own, path(copy)).unwrap();
+    }
+    std::fs::write(path("18446744073709551615.prompts"), "x").unwrap();
+    // It is not needed any more, and gone before we remove it.
+    first.acknowledged(vec!["one".to_owned()]);
+    std::fs::remove_file(&own).unwrap();
+    first.flush().unwrap();
+    drop(first);
+    let (settlements, recovered) = reopen(&directory);
+    assert_eq!(ids(&settlements), ["two", "open"]);
+    assert_eq!((recovered.lost, recovered.damaged), (1, 0));
+    assert!(path("1.journal").exists(), "what is not ours stays");
+}
+
+#[test]
 fn a_directory_belongs_to_one_process() {
     let directory = TempDir::new().unwrap();
     let first = segments(&directory, &config());

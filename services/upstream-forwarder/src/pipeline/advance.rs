@@ -10,10 +10,13 @@ use tokio::time::Instant;
 use super::{Conductor, Course, Ended, admit::Request};
 use crate::{
     caller::Caller,
-    domain::{outcome::Fault, retry},
+    domain::{
+        outcome::{Fault, Kind},
+        retry,
+    },
 };
 
-/// Moves to the next candidate, or to the same one after a pause.
+/// Moves to the next candidate; where there is none, to the same one after a pause, or over a new connection.
 ///
 /// # Errors
 /// None is left: what the caller is told.
@@ -44,6 +47,11 @@ pub(super) async fn advance(
             Next::Granted => return Ok(()),
             Next::None(after) => again_in = after,
         }
+    }
+    if fault.kind == Kind::Worn {
+        // Nobody's fault, and no other to ask: the same over a new connection, which cannot be worn.
+        course.fresh = true;
+        return Ok(());
     }
     if fault.rate_limited() && course.last_tries < conductor.config.last_tries {
         #[expect(clippy::disallowed_methods, reason = "jitter decides nothing")]
@@ -110,6 +118,7 @@ async fn next(
         Some(at) => {
             course.candidate = course.left.remove(at);
             course.last_tries = 0;
+            course.fresh = false;
             if answer.lease.is_some() {
                 course.live.set_lease(answer.lease);
             }

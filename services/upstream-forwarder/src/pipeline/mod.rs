@@ -119,6 +119,8 @@ pub(crate) struct Course {
     left: Vec<Candidate>,
     /// Tries on the last candidate after its 429.
     last_tries: u32,
+    /// It is asked over a new connection, as one that it had closed was used.
+    fresh: bool,
     /// The last failure of an upstream that was asked.
     heard: Option<Fault>,
     /// Who said 429 for a while, and until when.
@@ -271,6 +273,7 @@ impl Course {
             candidate: Candidate::default(),
             left: Vec::new(),
             last_tries: 0,
+            fresh: false,
             heard: None,
             limited: Vec::new(),
             first_byte_due: None,

@@ -106,6 +106,7 @@ pub(super) async fn send(
     let needs = Needs {
         private: candidate.allow_private_address,
         connect,
+        fresh: course.fresh,
         proxy,
     };
     let first_byte = Duration::from_millis(candidate.first_byte_timeout_ms);
@@ -153,6 +154,10 @@ async fn wait(
             Ok(Err(error @ (SendError::Connect(_) | SendError::Network(_)))) => {
                 tracing::debug!(%error, "upstream connection failed");
                 return Ok(Err(Fault::of(Kind::Network)));
+            }
+            Ok(Err(SendError::Worn(error))) => {
+                tracing::debug!(%error, "an idle upstream connection ended when it was used");
+                return Ok(Err(Fault::of(Kind::Worn)));
             }
             Err(Elapsed) => {}
         }

@@ -60,6 +60,23 @@ impl Outgoing {
             then: Some(then),
         }
     }
+
+    /// A connection is there and takes it next. It never asks for a body of no bytes: that counts as taken now.
+    pub(super) fn begin(&mut self) {
+        if self.bytes.as_ref().is_some_and(Bytes::is_empty) {
+            self.note();
+        }
+    }
+
+    fn note(&mut self) {
+        let after = self.sent.began.elapsed().as_micros();
+        let after = u64::try_from(after).unwrap_or(u64::MAX - 1);
+        self.sent.connected.store(after + 1, Ordering::Release);
+        self.sent.all.store(true, Ordering::Release);
+        if let Some(then) = self.then.take() {
+            then();
+        }
+    }
 }
 
 impl std::fmt::Debug for Outgoing {
@@ -80,13 +97,7 @@ impl Body for Outgoing {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let bytes = self.bytes.take();
         if bytes.is_some() {
-            let after = self.sent.began.elapsed().as_micros();
-            let after = u64::try_from(after).unwrap_or(u64::MAX - 1);
-            self.sent.connected.store(after + 1, Ordering::Release);
-            self.sent.all.store(true, Ordering::Release);
-            if let Some(then) = self.then.take() {
-                then();
-            }
+            self.note();
         }
         Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
     }

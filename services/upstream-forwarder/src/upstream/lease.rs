@@ -177,6 +177,7 @@ impl Lease {
     ) -> Result<Response<Incoming>, Unsent> {
         let shared = matches!(self.sender, Sender::Shared(..));
         address(&self.key, &mut request, shared);
+        request.body_mut().begin();
         let answer = match &mut self.sender {
             Sender::Single(single) => {
                 if let Err(error) = single.ready().await {

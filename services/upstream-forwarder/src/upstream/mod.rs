@@ -22,7 +22,7 @@ mod request;
 pub(crate) mod resource;
 mod single;
 
-use std::{collections::HashMap, io, sync::Arc, time::Duration};
+use std::{collections::HashMap, error::Error as _, io, sync::Arc, time::Duration};
 
 use http::{Request, Response, Uri};
 use parking_lot::RwLock;
@@ -63,6 +63,8 @@ pub(crate) struct Needs {
     pub(crate) private: bool,
     /// How long a connection may take to open.
     pub(crate) connect: Duration,
+    /// None that served before.
+    pub(crate) fresh: bool,
     /// Through whom.
     pub(crate) proxy: Option<Arc<Proxy>>,
 }
@@ -88,6 +90,10 @@ pub(crate) enum SendError {
     /// The connection failed.
     #[error("the connection failed")]
     Network(#[from] hyper::Error),
+    /// A connection that had served before ended before an answer's head was there: most likely the other side closed it as idle
+    /// just when it was used. What was sent over it may have been read all the same.
+    #[error("an idle connection ended when it was used")]
+    Worn(hyper::Error),
 }
 
 /// How many connections there are.
@@ -153,12 +159,16 @@ impl Upstreams {
         let key = Key::of(request.uri(), needs).ok_or(SendError::Address)?;
         let mut stale = 0;
         loop {
-            let (mut lease, fresh) = self.lease(&key, needs, stale < MAX_STALE).await?;
+            let pooled = !needs.fresh && stale < MAX_STALE;
+            let (mut lease, fresh) = self.lease(&key, needs, pooled).await?;
             match lease.send(request).await {
                 Ok(answer) => return Ok(answer.map(|body| Incoming::new(body, lease))),
                 Err(Unsent::Back(back, _)) if !fresh => {
                     request = *back;
                     stale += 1;
+                }
+                Err(Unsent::Lost(error)) if !fresh && ended(&error) => {
+                    return Err(SendError::Worn(error));
                 }
                 Err(Unsent::Back(_, error) | Unsent::Lost(error)) => return Err(error.into()),
             }
@@ -209,6 +219,23 @@ impl Upstreams {
     pub(crate) fn connections(&self) -> Connections {
         self.pool.connections()
     }
+}
+
+/// Whether an error is the other side's end of the connection, and nothing that it said.
+fn ended(error: &hyper::Error) -> bool {
+    if error.is_incomplete_message() {
+        return true;
+    }
+    let cause = error.source().and_then(|cause| cause.downcast_ref());
+    cause.is_some_and(|cause: &io::Error| {
+        matches!(
+            cause.kind(),
+            io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof
+        )
+    })
 }
 
 /// Whether a URL names a private address itself: any other name is judged by what it resolves to.

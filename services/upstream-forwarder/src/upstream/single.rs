@@ -18,6 +18,7 @@ use hyper::{
     client::conn::{TrySendError, http1},
 };
 use hyper_util::rt::TokioIo;
+use tokio::task::coop::has_budget_remaining;
 
 use super::{Outgoing, dial::Stream, pool::Open};
 
@@ -74,9 +75,10 @@ impl Single {
         let mut unheard = Context::from_waker(Waker::noop());
         // What is at hand already needs no turn; what one turn without a waker brings needs no waking.
         for turn in 0..3 {
+            // A task that has used up its turn is told of nothing in it, not even of what is there: it must be woken for the next.
             let done = match self.connection {
-                Some(_) => work(self, &mut unheard),
-                None => return work(self, cx),
+                Some(_) if turn < 2 || has_budget_remaining() => work(self, &mut unheard),
+                _ => return work(self, cx),
             };
             if done.is_ready() {
                 return done;

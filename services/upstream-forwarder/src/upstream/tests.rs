@@ -1,5 +1,7 @@
 //! Connections to small servers of our own.
 
+mod raw;
+
 use std::{
     convert::Infallible,
     net::SocketAddr,
@@ -147,6 +149,7 @@ fn needs() -> Needs {
     Needs {
         private: true,
         connect: Duration::from_secs(5),
+        fresh: false,
         proxy: None,
     }
 }

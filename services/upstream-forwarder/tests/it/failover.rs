@@ -10,7 +10,10 @@ use switchboard_proto::{
     scheduler::v1::{Blame, FailureKind, RateLimitState},
 };
 
-use crate::rig::{KEY, Rig, SECOND, SECRET, chat, config};
+use crate::{
+    peers::State,
+    rig::{KEY, Rig, SECOND, SECRET, chat, config},
+};
 
 fn error(status: u16) -> Script {
     Script::error(status, "server_error", None, "went wrong")
@@ -408,5 +411,53 @@ async fn an_answer_that_had_its_finish_reason_is_whole_even_if_its_connection_br
     let settlement = rig.settlement(&answer.id).await;
     assert_eq!(settlement.ending(), Ending::Complete);
     assert_eq!(settlement.usage_source(), UsageSource::Estimated);
+    rig.end().await;
+}
+
+/// What an upstream does that closes idle connections, each time one is used again at that moment.
+#[tokio::test]
+async fn a_connection_that_is_closed_just_when_it_is_used_is_no_failed_request() {
+    for (stream, script) in [
+        (false, Script::close as fn() -> Script),
+        (true, Script::close),
+        (false, Script::reset),
+        (true, Script::reset),
+    ] {
+        let rig = Rig::with(config(), |state| state.candidates.truncate(1)).await;
+        assert_eq!(rig.chat(&chat(stream)).await.status, 200);
+        rig.upstream.push(script());
+        let answer = rig.chat(&chat(stream)).await;
+        assert_eq!((answer.status, answer.ended), (200, true), "{answer:?}");
+        let settlement = rig.settlement(&answer.id).await;
+        let attempts = settlement.attempts.iter();
+        let attempts: Vec<_> = attempts.map(|it| (it.error.as_str(), it.sent)).collect();
+        assert_eq!(attempts, [("network", true), ("", true)]);
+        assert_eq!(settlement.ending(), Ending::Complete);
+
+        // The second go is over a new connection: whoever closes that has failed.
+        (0..2).for_each(|_| rig.upstream.push(script()));
+        let failure = rig.chat(&chat(stream)).await.failure.unwrap();
+        assert_eq!(failure.reason, Reason::UpstreamFailed);
+        assert_eq!(rig.upstream.log().requests.len(), 5);
+        let blame = |state: &State| {
+            let last = state.released.last().unwrap();
+            last.1.outcome.as_ref().unwrap().blame()
+        };
+        let told = |state: &State| state.released.len() == 3;
+        rig.world.until("its release", told).await;
+        assert_eq!(blame(&rig.world.state()), Blame::Host);
+        rig.end().await;
+    }
+    // Where another account is left it is asked, and nobody is blamed.
+    let rig = Rig::start().await;
+    assert_eq!(rig.chat(&chat(false)).await.status, 200);
+    rig.upstream.push(Script::close());
+    assert_eq!(rig.chat(&chat(false)).await.status, 200);
+    let advanced = rig.world.state().advanced.clone();
+    let failed = advanced[0].failed.as_ref().unwrap();
+    assert_eq!(
+        (failed.account.as_str(), failed.blame()),
+        ("one", Blame::Nobody)
+    );
     rig.end().await;
 }

@@ -285,6 +285,31 @@ async fn prompts_that_cannot_be_written_keep_no_line_back() {
 }
 
 #[test]
+fn a_file_that_cannot_be_removed_keeps_no_other() {
+    let directory = TempDir::new().unwrap();
+    let (mut first, _) = segments(&directory, &config());
+    first.draft(guessed("open"));
+    first.flush().unwrap();
+    drop(first);
+    // The first in order.
+    let stuck = directory.path().join("000000000000.prompts");
+    std::fs::create_dir(&stuck).unwrap();
+    let (mut next, recovered) = segments(&directory, &config());
+    assert_eq!((recovered.uncounted, recovered.damaged), (1, 0));
+    let lost = next.lost().unwrap();
+    next.settled(&lost.settlement, false);
+    next.draft(guessed("another"));
+    next.flush().unwrap();
+    next.tidy_prompts();
+    next.settled(&settlement("another", false), false);
+    next.flush().unwrap();
+    next.tidy_prompts();
+    let mut left = files(&directory);
+    left.retain(|path| *path != stuck && path.metadata().unwrap().len() > 0);
+    assert_eq!(left, [] as [PathBuf; 0]);
+}
+
+#[test]
 fn what_waits_to_be_sealed_is_bounded() {
     let bytes = question().body.len();
     let queue = Queue::new(10, 2 * bytes);
