@@ -1,4 +1,5 @@
-//! A request's body, decoded from its content coding, within bounds of size, of time and of all bodies together.
+//! A request's body, decoded from its content coding, within bounds of size, of time and of all bodies together
+//! (FWD-13, CASES D2).
 
 use std::{
     io,

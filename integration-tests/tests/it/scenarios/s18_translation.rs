@@ -1,5 +1,5 @@
 //! Callers of one dialect, upstreams of another (DIAL-1): money to the nano, failover from dialect to dialect, errors in the
-//! caller's own form.
+//! caller's own form (CASES A21, C3, C20).
 
 use fake_upstream::Script;
 use serde_json::{Value, json};

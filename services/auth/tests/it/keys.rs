@@ -1,4 +1,4 @@
-//! What a key opens, and what is said to those who have none.
+//! What a key opens, and what is said to those who have none (AUTH-2; CASES A31, A34).
 
 use switchboard_common::{error::Reason, grpc::Role};
 use switchboard_proto::{

@@ -1,4 +1,4 @@
-//! How long each part of an attempt may take, and what the caller sees meanwhile (SPEC FWD-3).
+//! How long each part of an attempt may take, and what the caller sees meanwhile (SPEC FWD-3, FWD-8; CASES D15).
 
 use std::time::Duration;
 

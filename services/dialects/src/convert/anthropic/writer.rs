@@ -1,4 +1,4 @@
-//! Says an answer in Anthropic's dialect: as events, or as one message (PROTOCOLS §7.2).
+//! Says an answer in Anthropic's dialect: as events, or as one message (PROTOCOLS §7.2; CASES C11, C16, C17).
 //!
 //! Blocks do not overlap and their indexes have no gaps: what comes while a call is open waits until that is closed: further calls,
 //! then text and reasoning. Only the first choice can be said. Arguments that are no JSON object cannot stand in a message, and clients fail on

@@ -1,4 +1,4 @@
-//! Says an answer in chat's dialect: as chunks, or as one completion (PROTOCOLS §3.2, §3.3).
+//! Says an answer in chat's dialect: as chunks, or as one completion (PROTOCOLS §3.2, §3.3; CASES C11, C12).
 //!
 //! The role comes once a choice, before everything else; a call's index counts from 0 without gaps, its id and name come once.
 //! What ends a choice comes at the end, when it is known whether tools were called.
