@@ -2,7 +2,8 @@
 //!
 //! Invariants: idle connections are bounded per host and over all hosts, the one that is idle for longest goes first; an
 //! HTTP/2 connection is idle while it has no stream; a connection that ended is in no list. Every operation is short and
-//! under one lock; nothing here waits.
+//! under one lock; nothing here waits. No connection is closed, read from or written to under that lock: what is taken out is
+//! dropped after it, since closing costs system calls, and over TLS bytes on the wire.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -145,6 +146,14 @@ struct Shared {
     place: Option<u64>,
 }
 
+/// Connections that were taken out, closed when this is dropped. It stands before the lock in whatever takes some out, so that
+/// the lock is given back first.
+#[derive(Default)]
+struct Out {
+    waiting: Vec<Waiting>,
+    shared: Vec<Shared>,
+}
+
 /// Hosts whose protocol is remembered while they have no connection.
 const MAX_HOSTS: usize = 4_096;
 
@@ -163,26 +172,17 @@ impl Pool {
 
     /// Takes a connection that can carry a request now: the latest one, so that the others may go.
     pub(super) fn take(&self, key: &Key) -> Option<Sender> {
-        let mut state = self.state.lock();
-        let State { hosts, idle, .. } = &mut *state;
-        let host = hosts.get_mut(key)?;
-        for shared in &mut host.shared {
-            if shared.streams < shared.most.load(Ordering::Relaxed) && !shared.sender.is_closed() {
-                shared.streams += 1;
-                if let Some(place) = shared.place.take() {
-                    idle.remove(&place);
-                }
-                return Some(Sender::Shared(shared.id, shared.sender.clone()));
-            }
-        }
-        while let Some(mut last) = host.waiting.pop_back() {
-            let since = idle.remove(&last.place).map(|(_, since)| since);
+        loop {
+            let (mut sender, since) = self.state.lock().latest(key)?;
             let fresh = since.is_some_and(|since| since.elapsed() < self.idle_timeout);
-            if fresh && last.single.is_usable() {
-                return Some(Sender::Single(last.single));
+            let usable = match &mut sender {
+                Sender::Shared(..) => true,
+                Sender::Single(single) => fresh && single.is_usable(),
+            };
+            if usable {
+                return Some(sender);
             }
         }
-        None
     }
 
     /// Where to wait for one's turn to open a connection to a host that may share it; `None`: it does not.
@@ -238,6 +238,7 @@ impl Pool {
         if self.idle_per_host == 0 || self.closed.is_cancelled() || !single.is_usable() {
             return;
         }
+        let mut out = Out::default();
         let mut state = self.state.lock();
         let place = state.rest(key);
         let host = state.host(key);
@@ -246,12 +247,14 @@ impl Pool {
             && let Some(first) = host.waiting.pop_front()
         {
             state.idle.remove(&first.place);
+            out.waiting.push(first);
         }
-        state.bound(self.idle_total);
+        state.bound(self.idle_total, &mut out);
     }
 
     /// A stream of an HTTP/2 connection ended.
     pub(super) fn stream_ended(&self, key: &Key, id: u64) {
+        let mut out = Out::default();
         let mut state = self.state.lock();
         let place = state.next;
         let Some(host) = state.hosts.get_mut(key) else {
@@ -269,50 +272,61 @@ impl Pool {
         let full = idle.count() + host.waiting.len() > self.idle_per_host;
         state.rest(key);
         if full {
-            state.evict(place);
+            state.evict(place, &mut out);
         }
-        state.bound(self.idle_total);
+        state.bound(self.idle_total, &mut out);
     }
 
     /// A shared connection ended.
     pub(super) fn gone(&self, key: &Key, id: u64) {
+        let mut out = Out::default();
         let mut state = self.state.lock();
         let State { hosts, idle, .. } = &mut *state;
         let Some(host) = hosts.get_mut(key) else {
             return;
         };
-        if let Some(at) = host.shared.iter().position(|shared| shared.id == id)
-            && let Some(place) = host.shared.swap_remove(at).place
-        {
-            idle.remove(&place);
+        if let Some(at) = host.shared.iter().position(|shared| shared.id == id) {
+            let shared = host.shared.swap_remove(at);
+            if let Some(place) = shared.place {
+                idle.remove(&place);
+            }
+            out.shared.push(shared);
         }
     }
 
     /// Closes what is idle for too long, and what the other side closed.
     pub(super) fn sweep(&self) {
+        for (key, place) in self.waiting_places() {
+            // One at a time: a request that comes meanwhile misses this one alone.
+            let Some(mut waiting) = self.state.lock().lift(&key, place) else {
+                continue;
+            };
+            let unwanted = if waiting.single.is_usable() {
+                self.state.lock().put_back(&key, waiting)
+            } else {
+                self.state.lock().idle.remove(&place);
+                Some(waiting)
+            };
+            drop(unwanted);
+        }
+    }
+
+    /// Closes what is idle for too long. Gives the others that have one request at a time.
+    fn waiting_places(&self) -> Vec<(Key, u64)> {
+        let mut out = Out::default();
         let mut state = self.state.lock();
         while let Some((place, (_, since))) = state.idle.first_key_value()
             && since.elapsed() >= self.idle_timeout
         {
             let place = *place;
-            state.evict(place);
+            state.evict(place, &mut out);
         }
-        let hosts: Vec<_> = state.hosts.keys().cloned().collect();
-        drop(state);
-        // One host at a time: requests do not wait for all of it.
-        for key in hosts {
-            let mut state = self.state.lock();
-            let State { hosts, idle, .. } = &mut *state;
-            if let Some(host) = hosts.get_mut(&key) {
-                host.waiting.retain_mut(|waiting| {
-                    let usable = waiting.single.is_usable();
-                    if !usable {
-                        idle.remove(&waiting.place);
-                    }
-                    usable
-                });
-            }
-        }
+        let hosts = state.hosts.iter();
+        let places = hosts.flat_map(|(key, host)| {
+            let waiting = host.waiting.iter();
+            waiting.map(|waiting| (key.clone(), waiting.place))
+        });
+        places.collect()
     }
 
     /// Ends all connections, and every later one. For when no request runs any more.
@@ -320,7 +334,9 @@ impl Pool {
         self.closed.cancel();
         let mut state = self.state.lock();
         state.idle.clear();
-        state.hosts.clear();
+        let hosts = std::mem::take(&mut state.hosts);
+        drop(state);
+        drop(hosts);
     }
 
     /// Cancelled when connections are to end.
@@ -346,6 +362,45 @@ impl State {
         self.hosts.entry(key.clone()).or_default()
     }
 
+    /// A connection with room for one request more, else the latest that waits for one, and since when.
+    fn latest(&mut self, key: &Key) -> Option<(Sender, Option<Instant>)> {
+        let host = self.hosts.get_mut(key)?;
+        for shared in &mut host.shared {
+            if shared.streams < shared.most.load(Ordering::Relaxed) && !shared.sender.is_closed() {
+                shared.streams += 1;
+                if let Some(place) = shared.place.take() {
+                    self.idle.remove(&place);
+                }
+                return Some((Sender::Shared(shared.id, shared.sender.clone()), None));
+            }
+        }
+        let last = host.waiting.pop_back()?;
+        let since = self.idle.remove(&last.place).map(|(_, since)| since);
+        Some((Sender::Single(last.single), since))
+    }
+
+    /// Takes the connection at a place out, to be looked at. It stays among the idle ones.
+    fn lift(&mut self, key: &Key, place: u64) -> Option<Waiting> {
+        let waiting = &mut self.hosts.get_mut(key)?.waiting;
+        let at = waiting.binary_search_by_key(&place, |w| w.place).ok()?;
+        waiting.remove(at)
+    }
+
+    /// Puts it where it was; gives it back where it was to be closed meanwhile.
+    fn put_back(&mut self, key: &Key, lifted: Waiting) -> Option<Waiting> {
+        match self.hosts.get_mut(key) {
+            Some(host) if self.idle.contains_key(&lifted.place) => {
+                let at = host.waiting.partition_point(|w| w.place < lifted.place);
+                host.waiting.insert(at, lifted);
+                None
+            }
+            _ => {
+                self.idle.remove(&lifted.place);
+                Some(lifted)
+            }
+        }
+    }
+
     /// The last place among the idle ones.
     fn rest(&mut self, key: &Key) -> u64 {
         let place = self.next;
@@ -354,24 +409,31 @@ impl State {
         place
     }
 
-    fn bound(&mut self, most: usize) {
+    fn bound(&mut self, most: usize, out: &mut Out) {
         while self.idle.len() > most
             && let Some((place, _)) = self.idle.first_key_value()
         {
             let place = *place;
-            self.evict(place);
+            self.evict(place, out);
         }
     }
 
-    /// Closes the idle connection at a place.
-    fn evict(&mut self, place: u64) {
+    /// Takes the idle connection at a place out.
+    fn evict(&mut self, place: u64, out: &mut Out) {
         let Some((key, _)) = self.idle.remove(&place) else {
             return;
         };
         if let Some(host) = self.hosts.get_mut(&key) {
             // Mostly the first one.
-            host.waiting.retain(|waiting| waiting.place != place);
-            host.shared.retain(|shared| shared.place != Some(place));
+            let waiting = host.waiting.iter().position(|w| w.place == place);
+            out.waiting
+                .extend(waiting.and_then(|at| host.waiting.remove(at)));
+            let shared = host.shared.iter().position(|s| s.place == Some(place));
+            out.shared
+                .extend(shared.map(|at| host.shared.swap_remove(at)));
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
