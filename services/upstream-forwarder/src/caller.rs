@@ -166,6 +166,22 @@ impl Caller {
         .await
     }
 
+    /// Waits for what the request can do without: so long at most, no longer than the request's total time, and for nobody who
+    /// left. A time that is over is no reason to stop: what goes out after it is there already. It keeps no stream alive.
+    pub(crate) async fn spare<F: Future>(
+        &mut self,
+        within: Duration,
+        work: F,
+    ) -> Option<F::Output> {
+        let within = within.min(self.time_left());
+        let mut work = pin!(work);
+        let there = poll_fn(|cx| match self.poll_stopped(cx) {
+            Poll::Ready(_) => Poll::Ready(None),
+            Poll::Pending => work.as_mut().poll(cx).map(Some),
+        });
+        tokio::time::timeout(within, there).await.ok().flatten()
+    }
+
     /// Why not to go on, without waiting.
     fn poll_stopped(&mut self, cx: &Context<'_>) -> Poll<Stop> {
         if self.stopped.is_none() {
@@ -389,6 +405,33 @@ mod tests {
             .await;
         assert_eq!(late, Err(Stop::Deadline));
         assert_eq!(start.elapsed(), secs(40));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_can_be_done_without_is_waited_for_while_there_is_time_and_somebody_to_answer() {
+        let start = Instant::now();
+        let (mut here, mut reader, _) = caller(40);
+        assert_eq!(here.spare(secs(5), async { 7 }).await, Some(7));
+        assert_eq!(start.elapsed(), secs(0));
+        assert_eq!(here.spare(secs(5), pending::<()>()).await, None);
+        assert_eq!(start.elapsed(), secs(5));
+        // The total time is over, and the answer that is there still goes out whole.
+        assert_eq!(here.spare(secs(100), pending::<()>()).await, None);
+        assert_eq!(start.elapsed(), secs(40));
+        let last = Bytes::from_static(b"end");
+        assert_eq!(here.pass(last.clone(), true, None).await, Ok(()));
+        assert_eq!(reader.next().await.unwrap().unwrap().frame, last);
+
+        let (mut left, reader, _) = caller(40);
+        let start = Instant::now();
+        let leaves = async {
+            tokio::time::sleep(secs(2)).await;
+            drop(reader);
+        };
+        let (waited, ()) = tokio::join!(left.spare(secs(30), pending::<()>()), leaves);
+        assert_eq!((waited, start.elapsed()), (None, secs(2)));
+        let told = left.pass(Bytes::new(), true, None).await;
+        assert_eq!(told, Err(Stop::Left));
     }
 
     /// A token every 20 s, taken at once, until all are out or it is stopped.

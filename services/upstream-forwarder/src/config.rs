@@ -38,6 +38,10 @@ pub struct Config {
     /// process dies. What a younger one asks is kept in the journal and counted at the next start (BILL-6).
     #[serde(with = "duration")]
     pub count_after: Duration,
+    /// Where a caller's tokens are nearly used up, the end of an answer waits so long at most until they are counted, so that
+    /// the next request is judged by what is left (FLOW-1). 0: it does not wait.
+    #[serde(with = "duration")]
+    pub count_within: Duration,
     /// Silence after which a stream gets a keep-alive.
     #[serde(with = "duration")]
     pub keep_alive: Duration,
@@ -136,10 +140,13 @@ pub struct Upstream {
 
 /// Most bytes of a request that the journal can keep: it takes a longer record for a damaged one.
 const MOST_PROMPT: usize = 8 << 20;
+/// Longest wait until tokens are counted: nothing keeps a stream alive meanwhile.
+const LONGEST_COUNT: Duration = Duration::from_secs(1);
 
 impl Config {
     /// What is wrong with it, if anything: a bound of 0 would refuse every request, or stop what runs.
-    pub(crate) fn problem(&self) -> Option<String> {
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
         let journal = &self.journal;
         let sizes = [
             ("body_limit", self.body_limit),
@@ -177,6 +184,12 @@ impl Config {
         if let Some((name, _)) = all.find(|(_, zero)| *zero) {
             return Some(format!("forwarder.{name} is 0; expected more"));
         }
+        if self.count_within > LONGEST_COUNT {
+            let within = duration::render(self.count_within);
+            return Some(format!(
+                "forwarder.count_within is {within}; expected 1s at most"
+            ));
+        }
         let prompt = journal.prompt_bytes;
         (prompt > MOST_PROMPT).then(|| {
             format!("forwarder.journal.prompt_bytes is {prompt}; expected {MOST_PROMPT} at most")
@@ -199,6 +212,7 @@ impl Default for Config {
             count_input: 4 << 20,
             count_parallel: 2,
             count_after: Duration::from_secs(1),
+            count_within: Duration::from_millis(100),
             keep_alive: Duration::from_secs(15),
             total_timeout: Duration::from_secs(900),
             write_timeout: Duration::from_secs(60),
@@ -266,6 +280,12 @@ mod tests {
         let expected =
             "forwarder.journal.prompt_bytes is 9000000; expected 8388608 at most".to_owned();
         assert_eq!(config.problem(), Some(expected));
+        let config = Config {
+            count_within: Duration::from_secs(5),
+            ..Config::default()
+        };
+        let expected = "forwarder.count_within is 5s; expected 1s at most";
+        assert_eq!(config.problem().as_deref(), Some(expected));
         let config = Config {
             progress: Duration::ZERO,
             ..Config::default()

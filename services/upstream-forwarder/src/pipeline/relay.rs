@@ -110,7 +110,7 @@ pub(super) async fn relay(
             let head = head::of_answer(request, course, status, kind, Some(&parts.headers));
             request.written(conductor, &course.live).await;
             course.first_content();
-            settle::count_tokens(conductor, course, request).await;
+            settle::count_tokens(conductor, course, request, caller).await;
             caller.answer(head, answer.body);
             Ok(Relayed::Served(End::Complete(status)))
         }

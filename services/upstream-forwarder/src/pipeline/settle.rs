@@ -21,9 +21,6 @@ use crate::{
     tokens, usage,
 };
 
-/// How long the end of an answer waits until its tokens are counted, at most.
-const COUNTED_WITHIN: Duration = Duration::from_millis(100);
-
 pub(super) async fn settle(conductor: &Conductor, mut course: Course, end: End, caller: &Caller) {
     course.note_usage();
     course.note_finished();
@@ -151,7 +148,12 @@ fn release(conductor: &Conductor, course: &Course, end: End) {
 /// Before the end of an answer goes to a caller whose tokens are nearly used up, its lease is given back with what it used: whoever
 /// asks again at once is judged by what is left, not by what was expected (FLOW-1, CASES A25). For anyone else that is early enough
 /// after the answer. The release that [`settle`] sends later has what else was learned; the slots and tokens of both are one.
-pub(super) async fn count_tokens(conductor: &Conductor, course: &Course, request: &Request) {
+pub(super) async fn count_tokens(
+    conductor: &Conductor,
+    course: &Course,
+    request: &Request,
+    caller: &mut Caller,
+) {
     course.note_usage();
     let Some(used) = course.used() else {
         return;
@@ -166,7 +168,7 @@ pub(super) async fn count_tokens(conductor: &Conductor, course: &Course, request
     let (request_id, release) = course.release(false);
     if let Some(arrived) = conductor.leases.hurry(request_id, release) {
         // A scheduler that is away counts them when it is back.
-        let _ = tokio::time::timeout(COUNTED_WITHIN, arrived).await;
+        caller.spare(conductor.config.count_within, arrived).await;
     }
 }
 

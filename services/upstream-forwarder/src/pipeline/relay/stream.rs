@@ -104,7 +104,7 @@ pub(super) async fn relay(
             binding = Some(keep::begin(conductor, request, course, id));
         }
         if state.done {
-            settle::count_tokens(conductor, course, request).await;
+            settle::count_tokens(conductor, course, request, caller).await;
         }
         if let Some(out) = out {
             request.written(conductor, &course.live).await;
@@ -280,7 +280,7 @@ async fn relay_whole(
     if let Some(id) = course.stored_id() {
         Box::pin(keep::bind(conductor, request, course, caller, id)).await?;
     }
-    settle::count_tokens(conductor, course, request).await;
+    settle::count_tokens(conductor, course, request, caller).await;
     caller.pass(out.unwrap_or_default(), true, None).await?;
     Ok(Relayed::Served(End::Complete(200)))
 }
