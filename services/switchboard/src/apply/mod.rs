@@ -110,12 +110,37 @@ fn applied_text(applied: &[&str]) -> String {
 /// What an apply did, or would do.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Differences, in the order of the steps.
+    /// Differences, in the order of the steps; one for each thing that changes, however many services keep a part of it.
     pub changes: Vec<PlannedChange>,
     /// Secrets that were generated, shown this once.
     pub issued: Vec<auth::IssuedKey>,
     /// The catalogue's version afterwards (of a plan: now).
     pub catalogue_version: u64,
+}
+
+impl Outcome {
+    /// Adds what a step changes. What an earlier step told of the same thing gets the rest; a sheet is told by its rates, not
+    /// once more by the number under which the catalogue knows it.
+    fn add(&mut self, changes: Vec<PlannedChange>) {
+        for change in changes {
+            let is_sheet = matches!(change.section.as_str(), "price" | "cost");
+            let same = |told: &&mut PlannedChange| {
+                told.section == change.section
+                    && told.name == change.name
+                    && (is_sheet || told.kind == change.kind)
+            };
+            match self.changes.iter_mut().find(same) {
+                None => self.changes.push(change),
+                Some(_) if is_sheet || change.detail.is_empty() => {}
+                Some(told) if told.detail.is_empty() => told.detail = change.detail,
+                Some(told) if told.detail == change.detail => {}
+                Some(told) => {
+                    told.detail.push_str("; ");
+                    told.detail.push_str(&change.detail);
+                }
+            }
+        }
+    }
 }
 
 const CREDENTIALS: &str = "credentials";
@@ -174,28 +199,25 @@ impl<'a> Run<'a> {
 
     async fn plan(&mut self) -> Result<(), Error> {
         let answer = self.clients.credentials.plan(self.credentials()).await;
-        self.outcome
-            .changes
-            .extend(self.step(CREDENTIALS, answer)?.changes);
+        let credentials = self.step(CREDENTIALS, answer)?;
+        self.outcome.add(credentials.changes);
         let answer = self.clients.billing.plan_prices(self.prices()).await;
         let prices = self.step(PRICES, answer)?;
-        self.outcome.changes.extend(prices.changes);
+        self.outcome.add(prices.changes);
         let answer = self
             .clients
             .scheduler
             .plan(self.catalogue(prices.sheets))
             .await;
         let catalogue = self.step(CATALOGUE, answer)?;
-        self.outcome.changes.extend(catalogue.changes);
+        self.outcome.add(catalogue.changes);
         self.outcome.catalogue_version = catalogue.version;
         let answer = self.clients.auth.plan(self.access()).await;
-        self.outcome
-            .changes
-            .extend(self.step(ACCESS, answer)?.changes);
+        let access = self.step(ACCESS, answer)?;
+        self.outcome.add(access.changes);
         let answer = self.clients.billing.plan_tenants(self.money()).await;
-        self.outcome
-            .changes
-            .extend(self.step(MONEY, answer)?.changes);
+        let money = self.step(MONEY, answer)?;
+        self.outcome.add(money.changes);
         Ok(())
     }
 
@@ -242,7 +264,7 @@ impl<'a> Run<'a> {
 
     fn done(&mut self, step: &'static str, changes: Vec<PlannedChange>) {
         self.applied.push(step);
-        self.outcome.changes.extend(changes);
+        self.outcome.add(changes);
     }
 
     fn credentials(&self) -> credentials::ApplyRequest {
@@ -281,5 +303,54 @@ impl<'a> Run<'a> {
             tenants: self.fragments.money.clone(),
             budgets: self.fragments.group_budgets.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(section: &str, name: &str, kind: &str, detail: &str) -> PlannedChange {
+        PlannedChange {
+            section: section.to_owned(),
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            detail: detail.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_several_services_keep_a_part_of_is_one_change() {
+        let mut outcome = Outcome::default();
+        outcome.add(vec![change("price", "m", "change", "input 0.5 → 0.6")]);
+        outcome.add(vec![
+            change("group", "g", "add", ""),
+            change("group", "old", "disable", ""),
+            // The catalogue's number of the sheet that was told above, and one that billing had already.
+            change("price", "m", "change", "sheet 5 → 0"),
+            change("cost", "a/m", "change", "sheet 6 → 7"),
+        ]);
+        outcome.add(vec![
+            change("group", "g", "add", ""),
+            change("group", "old", "disable", "it left the file"),
+            change("tenant", "t", "add", "strict hold"),
+            change("tenant", "u", "change", "hold"),
+        ]);
+        outcome.add(vec![
+            change("tenant", "t", "add", "prepaid"),
+            change("tenant", "u", "add", "prepaid"),
+        ]);
+        assert_eq!(
+            outcome.changes,
+            [
+                change("price", "m", "change", "input 0.5 → 0.6"),
+                change("group", "g", "add", ""),
+                change("group", "old", "disable", "it left the file"),
+                change("cost", "a/m", "change", "sheet 6 → 7"),
+                change("tenant", "t", "add", "strict hold; prepaid"),
+                change("tenant", "u", "change", "hold"),
+                change("tenant", "u", "add", "prepaid"),
+            ]
+        );
     }
 }
