@@ -4,8 +4,11 @@
 
 mod redacted;
 
-/// The serialized `FileDescriptorSet` of all protos, for reflection and for proto3 JSON.
+/// The serialized `FileDescriptorSet` of all protos, for proto3 JSON.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/switchboard.bin"));
+
+/// The serialized `FileDescriptorSet` of what callers with an API key can call, for reflection.
+pub const CALLER_DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/callers.bin"));
 
 pub mod codec;
 

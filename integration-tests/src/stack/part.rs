@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use switchboard::composition::Process;
+use switchboard::composition::{Listeners, Process};
 use switchboard::data_dir::DataDir;
 use switchboard::settings::Settings;
 use switchboard_common::grpc::{Address, Role};
@@ -31,8 +31,9 @@ impl Part {
         settings: Settings,
         dir: &Path,
     ) -> anyhow::Result<Self> {
+        let listeners = Listeners::reserve(&settings, roles).await?;
         let data = DataDir::create(dir)?;
-        let process = Process::start(settings, data, roles).await?;
+        let process = Process::start(settings, listeners, data, roles).await?;
         Ok(Self {
             roles: roles.to_vec(),
             dir: dir.to_owned(),

@@ -90,7 +90,7 @@ impl Component {
     /// # Errors
     /// A setting that cannot be right.
     pub async fn start(config: Config, deps: Deps) -> Result<Self, Error> {
-        check(&config)?;
+        config.check()?;
         let feed = Feed::start(deps.database.clone(), config.feed.clone(), &deps.lifecycle);
         let floors = Arc::new(Floors::new(config.floors));
         let hasher = KeyHasher::new(&deps.key_hash);
@@ -178,27 +178,6 @@ impl Component {
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE)
     }
-}
-
-fn check(config: &Config) -> Result<(), Error> {
-    let positive = "must be above 0";
-    for (name, wrong) in [
-        ("cache_ttl", config.cache_ttl.is_zero()),
-        ("query_timeout", config.query_timeout.is_zero()),
-        ("lookup_wait", config.lookup_wait.is_zero()),
-        ("lookups", config.lookups == 0),
-        ("lookup_queue", config.lookup_queue == 0),
-        ("floors", config.floors == 0),
-        ("feed.poll", config.feed.poll.is_zero()),
-    ] {
-        if wrong {
-            return Err(Error::Setting {
-                name,
-                message: positive,
-            });
-        }
-    }
-    Ok(())
 }
 
 /// From "there is a database, perhaps" to "every change is known".

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use switchboard_common::{feed::FeedConfig, settings};
 
+use crate::error::Error;
+
 /// Settings of the auth role. Every bound and lifetime is here.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -60,5 +62,31 @@ impl Default for Config {
             floors: 100_000,
             feed: FeedConfig::default(),
         }
+    }
+}
+
+impl Config {
+    /// Checks what serde cannot.
+    ///
+    /// # Errors
+    /// The first setting that cannot be right.
+    pub fn check(&self) -> Result<(), Error> {
+        for (name, wrong) in [
+            ("cache_ttl", self.cache_ttl.is_zero()),
+            ("query_timeout", self.query_timeout.is_zero()),
+            ("lookup_wait", self.lookup_wait.is_zero()),
+            ("lookups", self.lookups == 0),
+            ("lookup_queue", self.lookup_queue == 0),
+            ("floors", self.floors == 0),
+            ("feed.poll", self.feed.poll.is_zero()),
+        ] {
+            if wrong {
+                return Err(Error::Setting {
+                    name,
+                    message: "must be above 0",
+                });
+            }
+        }
+        Ok(())
     }
 }

@@ -92,7 +92,8 @@ impl Default for Config {
 
 impl Config {
     /// What is wrong with it, if anything.
-    pub(crate) fn problem(&self) -> Option<String> {
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
         let positive = [
             ("batch", self.batch),
             ("queue", self.queue),

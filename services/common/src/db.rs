@@ -9,7 +9,7 @@ use std::{path::PathBuf, time::Duration};
 use sea_orm::{
     ConnectOptions, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, RuntimeErr,
     SqliteTransactionMode, TransactionOptions, TransactionTrait as _,
-    sqlx::{self, Connection as _, SqliteConnection},
+    sqlx::{self, Connection as _, SqliteConnection, postgres::PgConnectOptions},
 };
 
 /// Where a service's facts lie.
@@ -42,6 +42,13 @@ const BAD_URL: &str = "`database.url` is no address of PostgreSQL; expected \
     `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with `%` codes for characters that have a meaning in it";
 /// Between two questions whether a database is there.
 const REACH_PAUSE: Duration = Duration::from_millis(200);
+
+/// What is wrong with a URL of PostgreSQL, if anything.
+#[must_use]
+pub fn url_problem(url: &str) -> Option<&'static str> {
+    let is_postgres = DbBackend::Postgres.is_prefix_of(url);
+    (!is_postgres || url.parse::<PgConnectOptions>().is_err()).then_some(BAD_URL)
+}
 
 /// Connections to one service's facts. Clones share them.
 #[derive(Clone, Debug)]

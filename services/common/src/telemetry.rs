@@ -21,7 +21,8 @@ use tracing_subscriber::{
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// Log filter: a level, or directives such as `info,switchboard_billing=debug`.
+    /// Log filter: a level, or directives such as `info,switchboard_billing=debug`. By default without each step of each
+    /// schema migration, which sea-orm tells at `info`.
     pub log: String,
     /// `json` or `text`.
     pub log_format: LogFormat,
@@ -44,11 +45,25 @@ pub enum LogFormat {
 impl Default for TelemetryConfig {
     fn default() -> Self {
         Self {
-            log: "info".to_owned(),
+            log: "info,sea_orm_migration=warn".to_owned(),
             log_format: LogFormat::Json,
             otlp_endpoint: String::new(),
             sample_per_mille: 1_000,
         }
+    }
+}
+
+impl TelemetryConfig {
+    /// Checks what serde cannot.
+    ///
+    /// # Errors
+    /// A log filter that is none.
+    pub fn check(&self) -> Result<(), Error> {
+        self.filter().map(drop)
+    }
+
+    fn filter(&self) -> Result<EnvFilter, Error> {
+        EnvFilter::try_new(&self.log).map_err(|_| Error::Filter(self.log.clone()))
     }
 }
 
@@ -78,8 +93,7 @@ impl Telemetry {
     /// # Errors
     /// A setting is wrong, or telemetry was started before.
     pub fn start(config: &TelemetryConfig, service: &str) -> Result<Self, Error> {
-        let filter =
-            EnvFilter::try_new(&config.log).map_err(|_| Error::Filter(config.log.clone()))?;
+        let filter = config.filter()?;
         let provider = if config.otlp_endpoint.is_empty() {
             None
         } else {

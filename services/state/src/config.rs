@@ -5,7 +5,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::{error::Error, redis::Address};
 
 /// The longest lease that the stored layout keeps.
 pub const MAX_LEASE_TTL: Duration = Duration::from_secs(300);
@@ -148,7 +148,10 @@ impl StateConfig {
         } else if self.health_half_life.is_zero() {
             "state.health_half_life: expected more than nothing, such as `60s`"
         } else {
-            return Ok(());
+            return match self.url {
+                Some(_) => Address::new(self).map(drop),
+                None => Ok(()),
+            };
         };
         Err(Error::config(wrong))
     }

@@ -3,6 +3,7 @@
 //! A role's clients are the same whether its peer runs here (in-process transport) or elsewhere (balanced channels); the
 //! choice is made here and nowhere else. Each role gets only the sub-keys it needs.
 
+mod listeners;
 mod owners;
 mod peers;
 
@@ -11,14 +12,13 @@ use std::{net::SocketAddr, sync::Arc};
 use secrecy::SecretString;
 use switchboard_common::{
     clock::{SharedClock, SystemClock},
-    grpc::{self, Address, Bound, Listener, Role, ServiceTokens},
+    grpc::{Address, Role, ServiceTokens},
     lifecycle::Lifecycle,
     metrics::Metrics,
     probes::{self, Readiness},
     secret::MasterKey,
 };
 use switchboard_state::State;
-use tonic::service::Routes;
 
 use crate::{
     apply::AdminClients,
@@ -27,6 +27,7 @@ use crate::{
     settings::{self, Settings},
 };
 
+pub use listeners::Listeners;
 pub use owners::Owners;
 use peers::Peers;
 
@@ -45,9 +46,9 @@ pub enum Error {
     /// A schema.
     #[error(transparent)]
     Migrate(#[from] migrate::Error),
-    /// A listener.
+    /// Listeners, each with its setting.
     #[error("{0}")]
-    Listen(#[from] std::io::Error),
+    Listen(String),
     /// An address of a peer.
     #[error("peers.{role}: {message}")]
     Peer {
@@ -118,7 +119,6 @@ impl Ground {
     /// # Errors
     /// A key or the store is not usable.
     pub async fn prepare(settings: Settings, dir: DataDir, roles: &[Role]) -> Result<Self, Error> {
-        settings.check(roles)?;
         let settings = settings.spread();
         let clock: SharedClock = Arc::new(SystemClock);
         let master = match &settings.master_key_file {
@@ -194,11 +194,16 @@ impl std::fmt::Debug for Process {
 }
 
 impl Process {
-    /// Starts the roles of a process and its listeners.
+    /// Starts the roles of a process, and then what was reserved for them.
     ///
     /// # Errors
     /// The first thing that cannot work, with what to change.
-    pub async fn start(settings: Settings, dir: DataDir, roles: &[Role]) -> Result<Self, Error> {
+    pub async fn start(
+        settings: Settings,
+        listeners: Listeners,
+        dir: DataDir,
+        roles: &[Role],
+    ) -> Result<Self, Error> {
         let ground = Ground::prepare(settings, dir, roles).await?;
         let readiness = Readiness::default();
         let mut metrics = Vec::new();
@@ -220,24 +225,13 @@ impl Process {
             None
         };
 
-        let internal = listen_internally(&ground, roles, &owners, forwarder.as_ref()).await?;
-        let grpc = listen_publicly(&ground, forwarder.as_ref(), &forwarder_life).await?;
-
+        let (listener, public) = listeners
+            .listen(&ground, &owners, forwarder.as_ref(), &forwarder_life)
+            .await?;
+        let http = listener
+            .local_addr()
+            .map_err(|error| Error::Listen(error.to_string()))?;
         let edge_life = ground.life.child();
-        let http = ground
-            .settings
-            .listen
-            .http
-            .clone()
-            .unwrap_or(Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 8080))));
-        let Bound::Tcp(listener) = Listener::bind(&http).await?.into_socket() else {
-            return Err(settings::Error {
-                setting: "listen.http",
-                message: "expected IP:PORT; HTTP does not listen on a Unix socket".to_owned(),
-            }
-            .into());
-        };
-        let http = listener.local_addr()?;
         // Probes answer as long as anything is still being finished, and hold up nothing themselves.
         let probes_life = ground.life.child();
         let edge = if roles.contains(&Role::Edge) {
@@ -263,8 +257,8 @@ impl Process {
         };
         Ok(Self {
             http,
-            grpc,
-            internal,
+            grpc: public.grpc,
+            internal: public.internal,
             readiness,
             owners,
             forwarder,
@@ -302,79 +296,6 @@ impl Process {
         self.owners.close().await;
         clean
     }
-}
-
-async fn listen_internally(
-    ground: &Ground,
-    roles: &[Role],
-    owners: &Owners,
-    forwarder: Option<&switchboard_forwarder::Component>,
-) -> Result<Option<Address>, Error> {
-    let alone = Role::ALL.iter().all(|role| roles.contains(role));
-    let address = match &ground.settings.listen.internal {
-        Some(address) => address.clone(),
-        None if alone || roles == [Role::Edge] => return Ok(None),
-        None => Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))),
-    };
-    let listener = Listener::bind(&address).await?;
-    let address = listener.address().clone();
-    let (reporter, health) = tonic_health::server::health_reporter();
-    reporter
-        .set_service_status("", tonic_health::ServingStatus::Serving)
-        .await;
-    let mut routes = owners.add_to(Routes::new(health));
-    if let Some(forwarder) = forwarder {
-        routes = routes.add_service(forwarder.server());
-    }
-    grpc::serve(
-        listener,
-        routes.prepare(),
-        ground.tokens.clone(),
-        &ground.settings.grpc,
-        &ground.life,
-    );
-    Ok(Some(address))
-}
-
-async fn listen_publicly(
-    ground: &Ground,
-    forwarder: Option<&switchboard_forwarder::Component>,
-    life: &Lifecycle,
-) -> Result<Option<Address>, Error> {
-    let Some(forwarder) = forwarder else {
-        return Ok(None);
-    };
-    let address = ground
-        .settings
-        .listen
-        .grpc
-        .clone()
-        .unwrap_or(Address::Tcp(SocketAddr::from(([127, 0, 0, 1], 8081))));
-    let listener = Listener::bind(&address).await?;
-    let address = listener.address().clone();
-    let (reporter, health) = tonic_health::server::health_reporter();
-    reporter
-        .set_service_status("", tonic_health::ServingStatus::Serving)
-        .await;
-    reporter
-        .set_service_status(
-            "switchboard.inference.v1.Inference",
-            tonic_health::ServingStatus::Serving,
-        )
-        .await;
-    let reflection =
-        grpc::reflection().map_err(|error| Error::service(Role::Forwarder)(error.into()))?;
-    let routes = Routes::new(forwarder.public_server())
-        .add_service(health)
-        .add_service(reflection);
-    grpc::serve_public(
-        listener,
-        routes.prepare(),
-        ground.clock.clone(),
-        &ground.settings.grpc,
-        life,
-    );
-    Ok(Some(address))
 }
 
 fn serve_probes(listener: tokio::net::TcpListener, router: axum::Router, life: &Lifecycle) {

@@ -10,7 +10,10 @@ use std::{
 use rand::Rng as _;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
-use switchboard_common::secret::{self, MasterKey, write_private};
+use switchboard_common::{
+    grpc::Role,
+    secret::{self, MasterKey, write_private},
+};
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +53,15 @@ pub struct Endpoint {
     pub pid: u32,
 }
 
+/// What lives in a data directory, for whoever finds it without its program; `installation.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Installation {
+    /// The roles that were last started in it.
+    pub roles: Vec<Role>,
+    /// Whether its facts lie in it (SQLite), not in PostgreSQL.
+    pub has_facts: bool,
+}
+
 /// A data directory. Holding one says nothing about its use; a [`Lock`] does.
 #[derive(Clone, Debug)]
 pub struct DataDir(PathBuf);
@@ -82,6 +94,21 @@ impl DataDir {
             Ok(Self(path.to_owned()))
         } else {
             Err(Error::Missing(path.display().to_string()))
+        }
+    }
+
+    /// Whether a program has the lock of the directory at a path. An unlocked one is left as it is.
+    ///
+    /// # Errors
+    /// The lock cannot be looked at.
+    pub fn is_in_use(path: &Path) -> Result<bool, Error> {
+        if !path.join("lock").is_file() {
+            return Ok(false);
+        }
+        match Self(path.to_owned()).lock() {
+            Ok(_) => Ok(false),
+            Err(Error::InUse(_)) => Ok(true),
+            Err(error) => Err(error),
         }
     }
 
@@ -164,9 +191,28 @@ impl DataDir {
     /// # Errors
     /// It cannot be written.
     pub fn publish(&self, endpoint: &Endpoint) -> Result<(), Error> {
-        let path = self.0.join("endpoint.json");
-        let draft = self.0.join(".endpoint.json");
-        let text = serde_json::to_string(endpoint).unwrap_or_default();
+        self.replace("endpoint.json", endpoint)
+    }
+
+    /// Says what lives here.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn describe(&self, installation: &Installation) -> Result<(), Error> {
+        self.replace("installation.json", installation)
+    }
+
+    /// What was last said to live here; `None`: nothing was ever started in it.
+    #[must_use]
+    pub fn installation(&self) -> Option<Installation> {
+        let text = std::fs::read_to_string(self.0.join("installation.json")).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    fn replace(&self, name: &str, content: &impl Serialize) -> Result<(), Error> {
+        let path = self.0.join(name);
+        let draft = self.0.join(format!(".{name}"));
+        let text = serde_json::to_string(content).unwrap_or_default();
         std::fs::write(&draft, text)
             .and_then(|()| std::fs::rename(&draft, &path))
             .map_err(|source| at(&path, source))

@@ -18,10 +18,10 @@ use tokio::net::TcpListener;
 
 use crate::{
     apply::{self, AdminClients, Fragments, SystemSecrets},
-    composition::{self, Ground, Owners, Process},
-    data_dir::{DataDir, Endpoint, Lock},
+    composition::{self, Ground, Listeners, Owners, Process},
+    data_dir::{self, DataDir, Endpoint, Installation, Lock},
     demo,
-    settings::Settings,
+    settings::{Settings, is_whole, redacted},
 };
 
 /// What `serve` was asked for.
@@ -118,7 +118,7 @@ async fn serve(
     } else {
         args.roles.clone()
     };
-    let alone = Role::ALL.iter().all(|role| roles.contains(role));
+    let alone = is_whole(&roles);
     if !alone && (args.file.is_some() || args.demo) {
         return Err(Error::Usage(
             "-f and --demo need all roles in one process; a split system is changed by `switchboard apply`",
@@ -129,27 +129,42 @@ async fn serve(
             "--demo brings a catalogue of its own; give either --demo or -f",
         ));
     }
-    let dir = DataDir::create(&settings.data_dir())?;
+    // What cannot work ends here, before anything is made on the disk. A program that has the directory mostly has the
+    // addresses too, and is what there is to tell of.
+    let path = settings.data_dir();
+    if DataDir::is_in_use(&path)? {
+        return Err(data_dir::Error::InUse(path.display().to_string()).into());
+    }
+    let listeners = Listeners::reserve(&settings, &roles).await?;
+    let catalogue = match &args.file {
+        Some(path) => Some(CatalogueFile::read(path)?),
+        None => None,
+    };
+    let dir = DataDir::create(&path)?;
     let _lock = dir.lock()?;
+    dir.describe(&Installation {
+        roles: roles.clone(),
+        has_facts: settings.database.url.is_empty(),
+    })?;
     if alone {
         dir.write_once("catalogue.sample.yaml", switchboard_catalogue::SAMPLE)?;
     }
     let mut stop = Signals::new()?;
-    let process = Box::pin(Process::start(settings, dir.clone(), &roles)).await?;
-    if let Some(path) = &args.file {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::Catalogue(format!("{}: {error}", path.display())))?;
-        load_catalogue(&process, &text, &path.display().to_string(), true, out).await?;
+    let process = Box::pin(Process::start(settings, listeners, dir.clone(), &roles)).await?;
+    let mut version = 0;
+    if let Some(catalogue) = &catalogue {
+        version = load_catalogue(&process, catalogue, true, out).await?;
     }
-    let demo_key = if args.demo {
-        Some(start_demo(&process, &dir, out).await?)
-    } else {
-        None
-    };
+    let mut demo_key = None;
+    if args.demo {
+        let (key, applied) = start_demo(&process, &dir, out).await?;
+        (demo_key, version) = (Some(key), applied);
+    }
     tokio::select! {
-        () = ready(&process) => {}
+        () = ready(&process, version) => {}
         () = stop.wait() => return Ok(end(process, &mut stop).await),
     }
+    told(&process, &roles);
     dir.publish(&Endpoint {
         http: process.http.to_string(),
         grpc: process
@@ -185,32 +200,57 @@ async fn end(process: Process, stop: &mut Signals) -> ExitCode {
     }
 }
 
-/// Parses a catalogue's text, logs its warnings and applies it to the services of this process.
+/// A catalogue that may be applied.
+struct CatalogueFile {
+    name: String,
+    fragments: Fragments,
+}
+
+impl CatalogueFile {
+    fn read(path: &Path) -> Result<Self, Error> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Error::Catalogue(format!("{name} cannot be read: {error}")))?;
+        Self::parse(&text, &name)
+    }
+
+    /// Parses a text, logs its warnings and resolves its secrets.
+    fn parse(text: &str, name: &str) -> Result<Self, Error> {
+        let parsed = switchboard_catalogue::parse(text, name).map_err(|mistakes| {
+            let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+            Error::Catalogue(lines.join("\n"))
+        })?;
+        for warning in &parsed.warnings {
+            tracing::warn!(target: "switchboard::catalogue", "{warning}");
+        }
+        let fragments = Fragments::of(&parsed.catalogue, &SystemSecrets).map_err(|problems| {
+            let lines: Vec<_> = problems.iter().map(|p| format!("{name}: {p}")).collect();
+            Error::Catalogue(lines.join("\n"))
+        })?;
+        Ok(Self {
+            name: name.to_owned(),
+            fragments,
+        })
+    }
+}
+
+/// Applies a catalogue to the services of this process. Gives the version that is current then.
 async fn load_catalogue(
     process: &Process,
-    text: &str,
-    name: &str,
+    catalogue: &CatalogueFile,
     replaces: bool,
     out: &mut (dyn Write + Send),
-) -> Result<(), Error> {
-    let parsed = switchboard_catalogue::parse(text, name).map_err(|mistakes| {
-        let lines: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
-        Error::Catalogue(lines.join("\n"))
-    })?;
-    for warning in &parsed.warnings {
-        tracing::warn!(target: "switchboard::catalogue", "{warning}");
-    }
-    let fragments = Fragments::of(&parsed.catalogue, &SystemSecrets)
-        .map_err(|problems| Error::Catalogue(problems.join("\n")))?;
+) -> Result<u64, Error> {
+    let fragments = &catalogue.fragments;
     let clients = process
         .admin()
         .ok_or(Error::Usage("the catalogue's owners do not run here"))?;
     let actor = Actor {
-        name: format!("file:{name}"),
+        name: format!("file:{}", catalogue.name),
         reason: "serve -f".to_owned(),
     };
     if !replaces {
-        let planned = apply::plan(&clients, &fragments, &actor).await?;
+        let planned = apply::plan(&clients, fragments, &actor).await?;
         if planned
             .changes
             .iter()
@@ -221,7 +261,7 @@ async fn load_catalogue(
             ));
         }
     }
-    let outcome = apply::apply(&clients, &fragments, &actor).await?;
+    let outcome = apply::apply(&clients, fragments, &actor).await?;
     for issued in &outcome.issued {
         // Shown once, and never logged: a log would keep it.
         writeln!(
@@ -230,26 +270,34 @@ async fn load_catalogue(
             issued.tenant, issued.name, issued.secret
         )?;
     }
-    Ok(())
+    Ok(outcome.catalogue_version)
 }
 
 async fn start_demo(
     process: &Process,
     dir: &DataDir,
     out: &mut (dyn Write + Send),
-) -> Result<String, Error> {
+) -> Result<(String, u64), Error> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
     demo::serve(listener, process.ground.clock.clone(), &process.ground.life);
     let (path, key) = dir.own_secret("demo.key", "sk-demo-")?;
     let path = std::path::absolute(&path)?;
     let text = demo::catalogue(address, &path.display().to_string());
-    load_catalogue(process, &text, "demo", false, out).await?;
-    Ok(key)
+    let catalogue = CatalogueFile::parse(&text, "demo")?;
+    let version = load_catalogue(process, &catalogue, false, out).await?;
+    Ok((key, version))
 }
 
-/// Waits until everything is there that serving needs.
-async fn ready(process: &Process) {
+/// Waits until everything is there that serving needs, and the catalogue's version among it.
+async fn ready(process: &Process, version: u64) {
+    if let Some(forwarder) = &process.forwarder {
+        // The sender lives as long as the forwarder.
+        let _ = forwarder
+            .catalogue_versions()
+            .wait_for(|known| *known >= version)
+            .await;
+    }
     let mut said = false;
     let started = tokio::time::Instant::now();
     while !process.readiness.is_ready() {
@@ -259,6 +307,36 @@ async fn ready(process: &Process) {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// One line of what runs here, where it listens and where its facts and state lie.
+fn told(process: &Process, roles: &[Role]) {
+    let settings = &process.ground.settings;
+    let or_here = |url: &str, here: &str| match url {
+        "" => here.to_owned(),
+        url => redacted(url),
+    };
+    let names: Vec<_> = roles.iter().map(|role| role.name()).collect();
+    let shown = |address: &Option<Address>| {
+        let none = || "none".to_owned();
+        address.as_ref().map_or_else(none, ToString::to_string)
+    };
+    let catalogue = process
+        .forwarder
+        .as_ref()
+        .map(|forwarder| *forwarder.catalogue_versions().borrow());
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        roles = names.join(","),
+        http = %process.http,
+        grpc = shown(&process.grpc),
+        internal = shown(&process.internal),
+        data_dir = %process.ground.dir.path().display(),
+        facts = or_here(&settings.database.url, "sqlite"),
+        state = or_here(&settings.redis.url, "memory"),
+        catalogue.version = catalogue,
+        "serving"
+    );
 }
 
 fn greet(
@@ -291,13 +369,6 @@ fn greet(
             )?;
         }
     }
-    if let Some(key) = demo_key {
-        writeln!(
-            out,
-            "try it:\ncurl -s http://{}/v1/chat/completions -H 'authorization: Bearer {key}' -H 'content-type: application/json' -d '{{\"model\":\"demo\",\"messages\":[{{\"role\":\"user\",\"content\":\"hello\"}}]}}'",
-            process.http
-        )?;
-    }
     write!(out, "READY http={}", process.http)?;
     if let Some(grpc) = &process.grpc {
         write!(out, " grpc={grpc}")?;
@@ -306,6 +377,13 @@ fn greet(
         write!(out, " internal={internal}")?;
     }
     writeln!(out)?;
+    if let Some(key) = demo_key {
+        writeln!(
+            out,
+            "\ntry it:\n\ncurl -s http://{}/v1/chat/completions -H 'authorization: Bearer {key}' -H 'content-type: application/json' -d '{{\"model\":\"demo\",\"messages\":[{{\"role\":\"user\",\"content\":\"hello\"}}]}}'",
+            process.http
+        )?;
+    }
     out.flush()?;
     Ok(())
 }

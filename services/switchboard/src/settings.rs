@@ -1,6 +1,6 @@
 //! How a process runs (OPS-1): one section a service, documented defaults, file < environment < flags.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use switchboard_common::{
@@ -13,6 +13,10 @@ use switchboard_migrations::Owner;
 use switchboard_state::StateConfig;
 
 use crate::data_dir::DataDir;
+
+mod check;
+
+pub use check::Error;
 
 /// All settings of a process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -69,6 +73,25 @@ pub struct Listen {
     pub internal: Option<Address>,
 }
 
+impl Listen {
+    /// Where a process with these roles listens: as was set, else by default.
+    #[must_use]
+    pub fn of(&self, roles: &[Role]) -> Self {
+        let local = |port| Some(Address::Tcp(SocketAddr::from(([127, 0, 0, 1], port))));
+        let has_neighbours = !is_whole(roles) && roles != [Role::Edge];
+        Self {
+            http: self.http.clone().or(local(8_080)),
+            grpc: (self.grpc.clone().or(local(8_081))).filter(|_| roles.contains(&Role::Forwarder)),
+            internal: (self.internal.clone()).or(local(0).filter(|_| has_neighbours)),
+        }
+    }
+}
+
+/// Whether all roles are among these.
+pub(crate) fn is_whole(roles: &[Role]) -> bool {
+    Role::ALL.iter().all(|role| roles.contains(role))
+}
+
 /// Where facts lie.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -119,6 +142,12 @@ pub struct Peers {
 }
 
 impl Peers {
+    /// Whether there is any.
+    #[must_use]
+    pub fn are_given(&self) -> bool {
+        Role::ALL.iter().any(|role| !self.of(*role).is_empty())
+    }
+
     /// Of a role.
     #[must_use]
     pub fn of(&self, role: Role) -> &[String] {
@@ -203,16 +232,6 @@ fn redacted_one(url: &str) -> String {
     }
 }
 
-/// Settings that contradict each other.
-#[derive(Debug, thiserror::Error)]
-#[error("{setting}: {message}")]
-pub struct Error {
-    /// Which.
-    pub setting: &'static str,
-    /// What was expected, and what to do.
-    pub message: String,
-}
-
 impl Settings {
     /// For eyes: everything, with secrets as `***`.
     #[must_use]
@@ -231,77 +250,19 @@ impl Settings {
             .unwrap_or_else(|| PathBuf::from("switchboard-data"))
     }
 
-    /// Checks what no single section can see.
-    ///
-    /// # Errors
-    /// The first contradiction.
-    pub fn check(&self, roles: &[Role]) -> Result<(), Error> {
-        let alone = Role::ALL.iter().all(|role| roles.contains(role));
-        let wrong = |setting, message: String| Err(Error { setting, message });
-        let owners = [
-            Role::Auth,
-            Role::Scheduler,
-            Role::TokenRefresh,
-            Role::Billing,
-        ];
-        let has_facts = roles.iter().any(|role| owners.contains(role));
-        if !alone && has_facts && self.database.url.is_empty() {
-            return wrong(
-                "database.url",
-                "expected a PostgreSQL URL: roles in several processes cannot share SQLite files"
-                    .to_owned(),
-            );
-        }
-        let has_state = roles
-            .iter()
-            .any(|role| matches!(role, Role::Auth | Role::Scheduler | Role::Billing));
-        if !alone && has_state && self.redis.url.is_empty() {
-            return wrong(
-                "redis.url",
-                "expected a Redis URL: roles in several processes cannot share memory, and each would grant all slots"
-                    .to_owned(),
-            );
-        }
-        if !alone && self.master_key_file.is_none() {
-            return wrong(
-                "master_key_file",
-                "expected a file with 64 hexadecimal digits, the same for all roles".to_owned(),
-            );
-        }
-        let needed: &[(Role, &[Role])] = &[
-            (
-                Role::Edge,
-                &[
-                    Role::Forwarder,
-                    Role::Auth,
-                    Role::Scheduler,
-                    Role::TokenRefresh,
-                    Role::Billing,
-                ],
-            ),
-            (
-                Role::Forwarder,
-                &[
-                    Role::Auth,
-                    Role::Scheduler,
-                    Role::TokenRefresh,
-                    Role::Billing,
-                ],
-            ),
-        ];
-        for (role, peers) in needed {
-            for peer in peers.iter().filter(|_| roles.contains(role)) {
-                if !roles.contains(peer) && self.peers.of(*peer).is_empty() {
-                    return wrong(
-                        "peers",
-                        format!(
-                            "expected peers.{peer}: the {role} needs it and it does not run here"
-                        ),
-                    );
-                }
-            }
-        }
-        Ok(())
+    /// The settings as they count in a process with these roles: with what else would be a default that depends on others.
+    #[must_use]
+    pub fn effective(&self, roles: &[Role]) -> Self {
+        let dir = self.data_dir();
+        let own = |name: &str, here: bool| here.then(|| dir.join(name));
+        let mut effective = self.clone();
+        effective.listen = self.listen.of(roles);
+        effective.master_key_file =
+            (self.master_key_file.clone()).or_else(|| own("master.key", is_whole(roles)));
+        effective.admin_token_file = (self.admin_token_file.clone())
+            .or_else(|| own("admin.token", roles.contains(&Role::Auth)));
+        effective.data_dir = Some(dir);
+        effective
     }
 
     /// The sections as the services take them: what is said once for all of them is put where each looks.
@@ -338,49 +299,4 @@ impl Settings {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_not_shown() {
-        assert_eq!(
-            redacted("postgres://u:p@ss@db:5432/x"),
-            "postgres://***@db:5432/x"
-        );
-        for (url, shown) in [
-            ("postgres:/u:hunter2@db/x", "***@db/x"),
-            ("u:hunter2@db/x", "***@db/x"),
-            ("redis://:hun,ter2@r:6379", "redis://***@r:6379"),
-            (
-                "redis://:a@r:1,redis://:b@s:2",
-                "redis://***@r:1,redis://***@s:2",
-            ),
-            ("postgres://db/x?password=hunter2", "postgres://db/x?***"),
-        ] {
-            assert_eq!(redacted(url), shown);
-        }
-        let mut settings = Settings::default();
-        settings.redis.url = "redis://:hunter2@r:6379".to_owned();
-        let text = format!("{settings:?}") + &serde_json::to_string(&settings.shown()).unwrap();
-        assert!(!text.contains("hunter2"));
-    }
-
-    #[test]
-    fn a_split_process_refuses_private_memory_and_private_files() {
-        let settings = Settings::default();
-        assert!(settings.check(&Role::ALL).is_ok());
-        let error = settings.check(&[Role::Scheduler]).unwrap_err();
-        assert_eq!(error.setting, "database.url");
-        let mut settings = settings;
-        settings.database.url = "postgres://db/x".to_owned();
-        assert_eq!(
-            settings.check(&[Role::Scheduler]).unwrap_err().setting,
-            "redis.url"
-        );
-        settings.redis.url = "redis://r".to_owned();
-        settings.master_key_file = Some("k".into());
-        assert!(settings.check(&[Role::Scheduler]).is_ok());
-        let error = settings.check(&[Role::Edge]).unwrap_err().to_string();
-        assert!(error.contains("peers.forwarder"), "{error}");
-    }
-}
+mod tests;

@@ -66,7 +66,7 @@ impl Component {
     /// # Errors
     /// A setting that cannot be right, or a master key that is not the one with which the stored credentials were sealed.
     pub async fn start(config: Config, deps: Deps) -> Result<Self, Error> {
-        check(&config)?;
+        config.check()?;
         let feed = Feed::start(deps.database.clone(), config.feed.clone(), &deps.lifecycle);
         let poll = config.feed.poll;
         let vault = Vault {
@@ -144,20 +144,4 @@ fn wrong_key(vault: &Vault, account: String, stored: String) -> Error {
         stored,
         ours: vault.sealer.key_id().to_owned(),
     }
-}
-
-fn check(config: &Config) -> Result<(), Error> {
-    for (name, wrong) in [
-        ("query_timeout", config.query_timeout.is_zero()),
-        ("generations", config.generations == 0),
-        ("feed.poll", config.feed.poll.is_zero()),
-    ] {
-        if wrong {
-            return Err(Error::Setting {
-                name,
-                message: "must be above 0",
-            });
-        }
-    }
-    Ok(())
 }

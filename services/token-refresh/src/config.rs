@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use switchboard_common::{feed::FeedConfig, settings};
 
+use crate::error::Error;
+
 /// Settings of the token-refresh role.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -30,5 +32,27 @@ impl Default for Config {
             generations: 3,
             feed: FeedConfig::default(),
         }
+    }
+}
+
+impl Config {
+    /// Checks what serde cannot.
+    ///
+    /// # Errors
+    /// The first setting that cannot be right.
+    pub fn check(&self) -> Result<(), Error> {
+        for (name, wrong) in [
+            ("query_timeout", self.query_timeout.is_zero()),
+            ("generations", self.generations == 0),
+            ("feed.poll", self.feed.poll.is_zero()),
+        ] {
+            if wrong {
+                return Err(Error::Setting {
+                    name,
+                    message: "must be above 0",
+                });
+            }
+        }
+        Ok(())
     }
 }

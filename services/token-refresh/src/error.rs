@@ -14,7 +14,7 @@ use crate::domain::plan::Problem;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A setting cannot be right.
-    #[error("token_refresh.{name}: {message}")]
+    #[error("token-refresh.{name}: {message}")]
     Setting {
         /// Which.
         name: &'static str,

@@ -41,7 +41,10 @@ impl Supply {
                         while let Ok(Some(snapshot)) = stream.message().await {
                             let version = snapshot.version;
                             store.store(Some(Arc::new(Catalogue::new(snapshot))));
-                            tracing::info!(catalogue.version = version, "catalogue loaded");
+                            // Before the first apply there is nothing to tell of.
+                            if version > 0 {
+                                tracing::info!(catalogue.version = version, "catalogue loaded");
+                            }
                             sender.send_replace(version);
                         }
                     }

@@ -3,7 +3,7 @@
 use std::{fmt, io, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Serialize, de::Error as _};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 
 /// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,38 +69,78 @@ pub enum Bound {
     Unix(UnixListener),
 }
 
-impl Listener {
-    /// Binds. A stale Unix socket file is replaced.
+/// An address that was free when it was taken. Until it [listens](Reserved::listen) whoever connects is refused, so that a
+/// process that is not ready keeps nobody waiting.
+#[derive(Debug)]
+pub struct Reserved {
+    address: Address,
+    /// `None`: the file of a Unix socket is made when it listens.
+    socket: Option<TcpSocket>,
+}
+
+/// Connections that wait to be accepted, at most.
+const BACKLOG: u32 = 1_024;
+
+impl Reserved {
+    /// Takes an address; port 0 becomes a free one.
     ///
     /// # Errors
     /// The address is taken or not ours.
-    pub async fn bind(address: &Address) -> io::Result<Self> {
+    pub async fn new(address: &Address) -> io::Result<Self> {
+        let told = |error| cannot_listen(address, &error);
         match address {
             Address::Tcp(tcp) => {
-                let socket = TcpListener::bind(tcp).await.map_err(|error| {
-                    io::Error::new(error.kind(), format!("cannot listen on {tcp}: {error}"))
-                })?;
-                let address = Address::Tcp(socket.local_addr()?);
+                let socket = match tcp {
+                    SocketAddr::V4(_) => TcpSocket::new_v4(),
+                    SocketAddr::V6(_) => TcpSocket::new_v6(),
+                };
+                let socket = socket.map_err(told)?;
+                // Connections of an earlier process that are still being closed do not count.
+                socket.set_reuseaddr(true).map_err(told)?;
+                socket.bind(*tcp).map_err(told)?;
                 Ok(Self {
-                    socket: Bound::Tcp(socket),
-                    address,
+                    address: Address::Tcp(socket.local_addr().map_err(told)?),
+                    socket: Some(socket),
                 })
             }
-            Address::Unix(path) => {
-                if path.exists() && tokio::net::UnixStream::connect(path).await.is_err() {
-                    tokio::fs::remove_file(path).await?;
-                }
-                let socket = UnixListener::bind(path).map_err(|error| {
-                    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
-                })?;
-                Ok(Self {
-                    socket: Bound::Unix(socket),
-                    address: address.clone(),
-                })
+            Address::Unix(path) if UnixStream::connect(path).await.is_ok() => {
+                Err(told(io::ErrorKind::AddrInUse.into()))
             }
+            Address::Unix(_) => Ok(Self {
+                address: address.clone(),
+                socket: None,
+            }),
         }
     }
 
+    /// From now on connections are taken. A stale Unix socket file is replaced.
+    ///
+    /// # Errors
+    /// Somebody else listens there since.
+    pub async fn listen(self) -> io::Result<Listener> {
+        let told = |error| cannot_listen(&self.address, &error);
+        let socket = match (&self.address, self.socket) {
+            (Address::Unix(path), _) => {
+                if path.exists() && UnixStream::connect(path).await.is_err() {
+                    tokio::fs::remove_file(path).await.map_err(told)?;
+                }
+                Bound::Unix(UnixListener::bind(path).map_err(told)?)
+            }
+            (Address::Tcp(_), Some(socket)) => Bound::Tcp(socket.listen(BACKLOG).map_err(told)?),
+            (Address::Tcp(tcp), None) => Bound::Tcp(TcpListener::bind(tcp).await.map_err(told)?),
+        };
+        Ok(Listener {
+            socket,
+            address: self.address,
+        })
+    }
+}
+
+fn cannot_listen(address: &Address, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+}
+
+impl Listener {
     /// Where it listens, with the real port.
     #[must_use]
     pub fn address(&self) -> &Address {
@@ -111,5 +151,50 @@ impl Listener {
     #[must_use]
     pub fn into_socket(self) -> Bound {
         self.socket
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_taken_address_is_refused_and_a_reserved_one_answers_nobody_before_it_listens() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(taken.local_addr().unwrap());
+        let error = Reserved::new(&address).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        let told = error.to_string();
+        assert!(
+            told.starts_with(&format!("cannot listen on {address}: ")),
+            "{told}"
+        );
+
+        let any = "127.0.0.1:0".parse().unwrap();
+        let reserved = Reserved::new(&any).await.unwrap();
+        let Address::Tcp(tcp) = reserved.address else {
+            panic!("{reserved:?}");
+        };
+        assert_ne!(tcp.port(), 0);
+        let refused = tokio::net::TcpStream::connect(tcp).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let listener = reserved.listen().await.unwrap();
+        assert_eq!(*listener.address(), Address::Tcp(tcp));
+        assert!(tokio::net::TcpStream::connect(tcp).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_socket_file_is_replaced_unless_somebody_answers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let address = Address::Unix(path.clone());
+        let reserved = Reserved::new(&address).await.unwrap();
+        assert!(!path.exists(), "nothing is on the disk before it listens");
+        let first = reserved.listen().await.unwrap();
+        let error = Reserved::new(&address).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        let again = Reserved::new(&address).await.unwrap().listen().await;
+        assert!(again.is_ok(), "{again:?}");
     }
 }

@@ -18,12 +18,12 @@ mod token;
 pub use config::GrpcConfig;
 pub use context::{continue_trace, inject_trace, span_id, trace_id};
 pub use errors::complete_errors;
-pub use listener::{Address, Bound, Listener};
+pub use listener::{Address, Bound, Listener, Reserved};
 pub use local::local;
-pub use remote::{not_sent, remote};
+pub use remote::{check_peer, not_sent, remote};
 pub use role::{Role, caller, may_call};
 pub use rpc::Rpc;
-pub use server::{reflection, serve, serve_public};
+pub use server::{serve, serve_public, with_reflection};
 pub use token::ServiceTokens;
 
 /// Largest message in either direction, bytes: a 32 MiB body and what stands around it.

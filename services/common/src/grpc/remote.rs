@@ -55,17 +55,7 @@ pub fn remote(
     }
     let mut balanced = Vec::new();
     for peer in peers {
-        let uri = if peer.contains(':') && !peer.contains("://") && !peer.starts_with("unix:") {
-            format!("http://{peer}")
-        } else if let Some(path) = peer.strip_prefix("unix:") {
-            format!("unix://{}", path.strip_prefix("//").unwrap_or(path))
-        } else {
-            peer.clone()
-        };
-        let endpoint = Endpoint::from_shared(uri)
-            .map_err(|_| {
-                format!("`{peer}` is no address; expected http://HOST:PORT or unix:/path")
-            })?
+        let endpoint = endpoint(peer)?
             .connect_timeout(config.connect_timeout)
             .initial_stream_window_size(config.stream_window)
             .initial_connection_window_size(config.connection_window)
@@ -86,6 +76,26 @@ pub fn remote(
         streams_per_line: config.streams_per_connection,
         lines_per_peer: config.connections_per_peer as usize,
     }))
+}
+
+/// Whether a text can be an address of a peer.
+///
+/// # Errors
+/// What was expected.
+pub fn check_peer(peer: &str) -> Result<(), String> {
+    endpoint(peer).map(drop)
+}
+
+fn endpoint(peer: &str) -> Result<Endpoint, String> {
+    let uri = if peer.contains(':') && !peer.contains("://") && !peer.starts_with("unix:") {
+        format!("http://{peer}")
+    } else if let Some(path) = peer.strip_prefix("unix:") {
+        format!("unix://{}", path.strip_prefix("//").unwrap_or(path))
+    } else {
+        peer.to_owned()
+    };
+    Endpoint::from_shared(uri)
+        .map_err(|_| format!("`{peer}` is no address; expected http://HOST:PORT or unix:/path"))
 }
 
 struct Peer {

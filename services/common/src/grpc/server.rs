@@ -10,6 +10,7 @@ use std::{
 use http::{Request, Response};
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::{Status, body::Body, service::Routes};
+use tonic_reflection::pb::{v1, v1alpha};
 use tower::{Layer, Service};
 use tracing::{Instrument as _, Span};
 
@@ -47,20 +48,23 @@ pub fn serve_public(
     run(listener, routes, Gate::Public(clock), config, lifecycle);
 }
 
-/// gRPC reflection over all protos of ours.
+/// Adds gRPC reflection to a public listener's services, in both versions that clients ask for. It describes what callers can
+/// call there and nothing of what roles say to each other.
 ///
 /// # Errors
 /// The embedded descriptor set does not decode: a broken build.
-pub fn reflection() -> Result<
-    tonic_reflection::server::v1::ServerReflectionServer<
-        impl tonic_reflection::server::v1::ServerReflection,
-    >,
-    tonic_reflection::server::Error,
-> {
-    tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(switchboard_proto::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
+pub fn with_reflection(routes: Routes) -> Result<Routes, tonic_reflection::server::Error> {
+    let described = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(switchboard_proto::CALLER_DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(v1alpha::FILE_DESCRIPTOR_SET)
+            .include_reflection_service(false)
+    };
+    Ok(routes
+        .add_service(described().build_v1()?)
+        .add_service(described().build_v1alpha()?))
 }
 
 fn run(listener: Listener, routes: Routes, gate: Gate, config: &GrpcConfig, lifecycle: &Lifecycle) {
@@ -201,4 +205,112 @@ pub(super) fn rpc_span<B>(request: &Request<B>) -> Span {
     );
     continue_trace(&span, request.headers());
     span
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_reflection::pb::{
+        v1::{
+            ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+            server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+        },
+        v1alpha,
+    };
+
+    use super::*;
+
+    fn reflecting() -> axum::Router {
+        with_reflection(Routes::default())
+            .unwrap()
+            .prepare()
+            .into_axum_router()
+    }
+
+    fn request(asked: MessageRequest) -> tokio_stream::Once<ServerReflectionRequest> {
+        tokio_stream::once(ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(asked),
+        })
+    }
+
+    async fn reflected(asked: MessageRequest) -> Result<MessageResponse, Status> {
+        let mut client = ServerReflectionClient::new(reflecting());
+        let answer = client.server_reflection_info(request(asked)).await?;
+        let message = answer.into_inner().message().await?.unwrap();
+        Ok(message.message_response.unwrap())
+    }
+
+    const CALLABLE: [&str; 4] = [
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
+        "switchboard.inference.v1.Inference",
+    ];
+
+    #[tokio::test]
+    async fn reflection_lists_what_callers_can_call_and_nothing_else() {
+        let listed = reflected(MessageRequest::ListServices(String::new())).await;
+        let Ok(MessageResponse::ListServicesResponse(list)) = listed else {
+            panic!("{listed:?}");
+        };
+        let mut names: Vec<_> = list.service.into_iter().map(|found| found.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, CALLABLE);
+
+        let mut older =
+            v1alpha::server_reflection_client::ServerReflectionClient::new(reflecting());
+        let asked = v1alpha::ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(
+                v1alpha::server_reflection_request::MessageRequest::ListServices(String::new()),
+            ),
+        };
+        let answer = older
+            .server_reflection_info(tokio_stream::once(asked))
+            .await;
+        let message = answer
+            .unwrap()
+            .into_inner()
+            .message()
+            .await
+            .unwrap()
+            .unwrap();
+        let listed = message.message_response.unwrap();
+        let v1alpha::server_reflection_response::MessageResponse::ListServicesResponse(list) =
+            listed
+        else {
+            panic!("{listed:?}");
+        };
+        let mut names: Vec<_> = list.service.into_iter().map(|found| found.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, CALLABLE);
+    }
+
+    #[tokio::test]
+    async fn reflection_describes_whole_calls_and_none_of_another_role() {
+        let of = |symbol: &str| reflected(MessageRequest::FileContainingSymbol(symbol.to_owned()));
+        for symbol in [
+            "switchboard.inference.v1.Inference.Generate",
+            "switchboard.inference.v1.Inference.Embed",
+            "switchboard.inference.v1.Inference.ListModels",
+            "switchboard.inference.v1.GenerateRequest",
+            "switchboard.common.v1.Usage",
+            "grpc.health.v1.Health.Check",
+        ] {
+            let found = of(symbol).await;
+            assert!(
+                matches!(found, Ok(MessageResponse::FileDescriptorResponse(_))),
+                "{symbol}: {found:?}"
+            );
+        }
+        for symbol in [
+            "switchboard.inference.v1.Inference.Relay",
+            "switchboard.inference.v1.RelayRequest",
+            "switchboard.billing.v1.BillingAdmin",
+            "switchboard.credentials.v1.GetResponse",
+        ] {
+            let refused = of(symbol).await.unwrap_err();
+            assert_eq!(refused.code(), tonic::Code::NotFound, "{symbol}");
+        }
+    }
 }

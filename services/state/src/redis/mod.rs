@@ -13,3 +13,5 @@ mod index;
 pub(crate) mod link;
 pub(crate) mod purses;
 mod script;
+
+pub(crate) use connection::Address;

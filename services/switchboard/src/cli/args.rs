@@ -169,7 +169,8 @@ pub struct Check {
     /// Settings; SWITCHBOARD_SECTION__NAME wins over them.
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
-    /// Check for a process that runs this role; may be given several times [default: all].
+    /// Check for a process that runs this role; may be given several times [default: all, or each by itself where the
+    /// settings name peers].
     #[arg(long = "role", value_name = "ROLE")]
     pub roles: Vec<Role>,
 }

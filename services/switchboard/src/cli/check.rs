@@ -2,6 +2,7 @@
 //! account. Nothing is reached for and no secret is resolved or shown.
 
 use serde::Serialize;
+use serde_json::Value;
 use switchboard_catalogue::{Catalogue, Diagnostic, Operation};
 use switchboard_common::{grpc::Role, settings::Override};
 
@@ -21,7 +22,7 @@ const MODEL_IN_PATH: &str = "%7Bmodel%7D";
 /// The JSON form of what was found.
 #[derive(Serialize)]
 struct Shown {
-    settings: Option<Settings>,
+    settings: Option<Value>,
     settings_error: Option<String>,
     errors: Vec<Found>,
     warnings: Vec<Found>,
@@ -63,7 +64,7 @@ struct Upstream {
 /// Checks both files; wrong ones are exit 1.
 pub(super) fn check(place: &Place, flags: &Check, screen: &mut Screen<'_>) -> Result<Exit, Error> {
     let (settings, settings_error) = match settings(place, flags) {
-        Ok(settings) => (Some(settings.shown()), None),
+        Ok(settings) => (Some(settings), None),
         Err(error) => {
             screen.note(format_args!("error: {error}"));
             (None, Some(error))
@@ -94,20 +95,45 @@ pub(super) fn check(place: &Place, flags: &Check, screen: &mut Screen<'_>) -> Re
     Ok(if is_wrong { Exit::Wrong } else { Exit::Ok })
 }
 
-fn settings(place: &Place, flags: &Check) -> Result<Settings, String> {
+/// The settings as they count, without secrets and without what is not set and has no default.
+fn settings(place: &Place, flags: &Check) -> Result<Value, String> {
     let dir = place
         .data_dir
         .as_ref()
         .map(|path| Override::flag("--data-dir", "data_dir", path.display().to_string()));
     let settings = read_settings(flags.settings.as_deref(), dir.as_slice())
         .map_err(|error| error.to_string())?;
-    let roles = if flags.roles.is_empty() {
-        &Role::ALL
-    } else {
-        flags.roles.as_slice()
+    let processes = processes(&settings, flags);
+    for roles in &processes {
+        settings.check(roles).map_err(|error| error.to_string())?;
+    }
+    // Settings for several processes are shown as they stand: what counts by default depends on the process.
+    let counted = match processes.as_slice() {
+        [roles] => settings.effective(roles),
+        _ => settings,
     };
-    settings.check(roles).map_err(|error| error.to_string())?;
-    Ok(settings)
+    let mut shown = serde_json::to_value(counted.shown()).map_err(|error| error.to_string())?;
+    omit_absent(&mut shown);
+    Ok(shown)
+}
+
+/// The roles of each process that the settings may be for. Settings that name peers are a split system's: where no roles are
+/// given, each of them is checked in a process of its own.
+fn processes(settings: &Settings, flags: &Check) -> Vec<Vec<Role>> {
+    if !flags.roles.is_empty() {
+        vec![flags.roles.clone()]
+    } else if settings.peers.are_given() {
+        Role::ALL.iter().map(|role| vec![*role]).collect()
+    } else {
+        vec![Role::ALL.to_vec()]
+    }
+}
+
+fn omit_absent(value: &mut Value) {
+    if let Value::Object(map) = value {
+        map.retain(|_, value| !value.is_null());
+        map.values_mut().for_each(omit_absent);
+    }
 }
 
 fn upstreams(catalogue: &Catalogue) -> Vec<Upstream> {

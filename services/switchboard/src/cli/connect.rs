@@ -16,7 +16,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret as _, SecretString};
 use switchboard_common::{
     error::{Failure, Reason},
-    grpc::Rpc,
+    grpc::{Role, Rpc},
 };
 use tonic::{
     Status,
@@ -67,7 +67,11 @@ impl Connection {
             let missing = data_dir::Error::Missing(path.display().to_string());
             return Err(Error::Usage(missing.to_string()));
         }
-        if is_in_use(&path)? {
+        let in_use = DataDir::is_in_use(&path).map_err(|error| Error::Wrong(error.to_string()))?;
+        if let Some(error) = elsewhere(&path, in_use)? {
+            return Err(error);
+        }
+        if in_use {
             return Self::running(&path, place.token.as_ref());
         }
         let (clients, guard) =
@@ -126,17 +130,29 @@ impl Connection {
     }
 }
 
-/// Whether a program has the lock. An unlocked directory is left as it is.
-fn is_in_use(path: &Path) -> Result<bool, Error> {
-    if !path.join("lock").is_file() {
-        return Ok(false);
+/// Why what lives in a data directory is not administered through it: its facts are somewhere else.
+fn elsewhere(path: &Path, in_use: bool) -> Result<Option<Error>, Error> {
+    let shown = path.display();
+    let dir = DataDir::create(path).map_err(|error| Error::Wrong(error.to_string()))?;
+    let Some(lives) = dir.installation() else {
+        return Ok(None);
+    };
+    if in_use && lives.roles.contains(&Role::Edge) {
+        return Ok(None);
     }
-    let wrong = |error: data_dir::Error| Error::Wrong(error.to_string());
-    match DataDir::create(path).map_err(wrong)?.lock() {
-        Ok(_) => Ok(false),
-        Err(data_dir::Error::InUse(_)) => Ok(true),
-        Err(error) => Err(wrong(error)),
+    let is_whole = Role::ALL.iter().all(|role| lives.roles.contains(role));
+    if !is_whole {
+        let names: Vec<_> = lives.roles.iter().map(|role| role.name()).collect();
+        return Ok(Some(Error::Usage(format!(
+            "{shown} is the data directory of {} in a split system, which is administered through its edge: give --addr http://HOST:PORT of the edge, and as SWITCHBOARD_TOKEN the admin token, which auth keeps in admin.token of its data directory",
+            names.join(", ")
+        ))));
     }
+    Ok((!lives.has_facts).then(|| {
+        Error::Unreachable(format!(
+            "the program of data directory {shown} is not running, and its facts lie in PostgreSQL: start it, or give --addr of another one"
+        ))
+    }))
 }
 
 /// A transport to an edge, as the admin whose token it is.

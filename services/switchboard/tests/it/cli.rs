@@ -6,6 +6,7 @@ mod connecting;
 mod fake;
 mod process;
 mod reading;
+mod starting;
 mod stopped;
 
 use std::process::ExitCode;

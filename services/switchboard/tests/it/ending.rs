@@ -2,7 +2,11 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use switchboard::{composition::Process, data_dir::DataDir, settings::Settings};
+use switchboard::{
+    composition::{Listeners, Process},
+    data_dir::DataDir,
+    settings::Settings,
+};
 use switchboard_common::grpc::Role;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -18,7 +22,8 @@ async fn a_process_is_not_ready_for_a_while_before_it_stops_accepting() {
     settings.listen.http = Some("127.0.0.1:0".parse().unwrap());
     settings.listen.grpc = Some("127.0.0.1:0".parse().unwrap());
     settings.shutdown.announce = Duration::from_secs(3_600);
-    let process = Box::pin(Process::start(settings, dir, &Role::ALL))
+    let listeners = Listeners::reserve(&settings, &Role::ALL).await.unwrap();
+    let process = Box::pin(Process::start(settings, listeners, dir, &Role::ALL))
         .await
         .unwrap();
     let address = process.http;

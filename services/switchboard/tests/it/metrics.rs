@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use switchboard::{composition::Process, data_dir::DataDir, settings::Settings};
+use switchboard::{
+    composition::{Listeners, Process},
+    data_dir::DataDir,
+    settings::Settings,
+};
 use switchboard_common::grpc::Role;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -14,7 +18,8 @@ async fn a_scrape_and_the_list_of_metrics_agree() {
     let mut settings = Settings::default();
     settings.listen.http = Some("127.0.0.1:0".parse().unwrap());
     settings.listen.grpc = Some("127.0.0.1:0".parse().unwrap());
-    let process = Box::pin(Process::start(settings, dir, &Role::ALL))
+    let listeners = Listeners::reserve(&settings, &Role::ALL).await.unwrap();
+    let process = Box::pin(Process::start(settings, listeners, dir, &Role::ALL))
         .await
         .unwrap();
     let scrape = get(process.http, "/metrics").await;

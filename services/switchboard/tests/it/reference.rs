@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
 use serde_json::Value;
 use switchboard::settings::Settings;
+use switchboard_common::grpc::Role;
 
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -77,7 +78,8 @@ fn every_setting_is_in_its_reference_with_its_default_and_a_meaning() {
          from the code but for the meanings, which are kept.\n\n| setting | default | meaning |\n| --- | --- | --- |\n",
     );
     let mut without = Vec::new();
-    let defaults = serde_json::to_value(Settings::default()).unwrap();
+    let defaults = Settings::default().effective(&Role::ALL);
+    let defaults = serde_json::to_value(defaults).unwrap();
     leaves("", &defaults, &mut |key, default| {
         let meaning = known.get(key).cloned().unwrap_or_default();
         if meaning.is_empty() {

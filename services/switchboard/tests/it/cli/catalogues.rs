@@ -252,6 +252,68 @@ async fn a_check_shows_settings_without_secrets_and_final_addresses() {
 }
 
 #[tokio::test]
+async fn a_check_shows_what_counts_and_nothing_that_is_not_set() {
+    let done = run(&["config", "check"]).await;
+    assert_eq!(done.exit, 0, "{}", done.err);
+    assert!(!done.out.contains("null"), "{}", done.out);
+    for part in [
+        "http: 127.0.0.1:8080\n",
+        "grpc: 127.0.0.1:8081\n",
+        "data_dir: switchboard-data\n",
+        "master_key_file: switchboard-data/master.key\n",
+    ] {
+        assert!(done.out.contains(part), "{part}\n{}", done.out);
+    }
+    let done = run(&["config", "check", "--output", "json", "--data-dir", "d"]).await;
+    let shown = done.json();
+    assert_eq!(
+        shown["settings"]["admin_token_file"],
+        json!("d/admin.token")
+    );
+    assert_eq!(shown["settings"]["state"].get("sentinel_master"), None);
+}
+
+#[tokio::test]
+async fn a_check_of_a_split_systems_settings_refuses_what_serve_refuses() {
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../deploy/settings/split.yaml"
+    );
+    let expected = "error: database.url: expected a PostgreSQL URL: roles in several processes cannot share SQLite files";
+    let check = run(&["config", "check", "--settings", sample]).await;
+    assert_eq!(check.exit, 1);
+    assert!(check.err.contains(expected), "{}", check.err);
+    let served = std::process::Command::new(env!("CARGO_BIN_EXE_switchboard"))
+        .args(["serve", "--role", "billing", "--settings", sample])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(served.stderr).unwrap();
+    assert_eq!((served.status.code(), told.trim_end()), (Some(1), expected));
+
+    let files = Files::new();
+    let text = std::fs::read_to_string(sample).unwrap()
+        + "database: {url: postgres://switchboard@db/switchboard}\nredis: {url: redis://redis}\n";
+    let whole = files.write("whole.yaml", &text);
+    let check = run(&["config", "check", "--settings", &whole]).await;
+    assert_eq!(check.exit, 0, "{}", check.err);
+    // One role alone needs less, and none of them may be missing.
+    let text = text.replace("  billing: [http://billing:7000]\n", "");
+    let lacking = files.write("lacking.yaml", &text);
+    let check = run(&["config", "check", "--settings", &lacking]).await;
+    assert_eq!(check.exit, 1);
+    assert!(check.err.contains("peers.billing"), "{}", check.err);
+    let alone = [
+        "config",
+        "check",
+        "--settings",
+        &lacking,
+        "--role",
+        "billing",
+    ];
+    assert_eq!(run(&alone).await.exit, 0);
+}
+
+#[tokio::test]
 async fn a_check_of_what_is_wrong_says_where() {
     let files = Files::new();
     let file = files.write("bad.yaml", BAD);

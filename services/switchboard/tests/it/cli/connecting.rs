@@ -1,6 +1,7 @@
 //! Which installation, as whom, and how it ends when nobody or the wrong one answers (CON-2).
 
-use switchboard::data_dir::{DataDir, Endpoint};
+use switchboard::data_dir::{DataDir, Endpoint, Installation};
+use switchboard_common::grpc::Role;
 
 use super::{
     fake::{Fake, TOKEN},
@@ -147,4 +148,85 @@ async fn a_running_data_directory_leads_to_its_program() {
         done.err
     );
     drop(lock);
+}
+
+#[tokio::test]
+async fn a_role_of_a_split_system_leads_to_its_edge() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = DataDir::create(root.path()).unwrap();
+    // Also where a master key lies, with which SQLite files could be made.
+    drop(dir.master_key().unwrap());
+    let of = |roles: &[Role]| Installation {
+        roles: roles.to_vec(),
+        has_facts: false,
+    };
+    let path = root.path().to_str().unwrap();
+    let file = root.path().join("c.yaml");
+    std::fs::write(&file, "version: 1\n").unwrap();
+    let file = file.to_str().unwrap();
+    let commands = [
+        vec!["apply", "-f", file, "--data-dir", path],
+        vec!["keys", "list", "--data-dir", path],
+        vec!["ledger", "verify", "--data-dir", path],
+    ];
+    for running in [false, true] {
+        let _lock = running.then(|| dir.lock().unwrap());
+        for (roles, named) in [
+            (&[Role::Auth][..], "of auth in"),
+            (
+                &[Role::Billing, Role::TokenRefresh],
+                "of billing, token-refresh in",
+            ),
+        ] {
+            dir.describe(&of(roles)).unwrap();
+            for words in &commands {
+                let done = run(words).await;
+                assert_eq!((done.exit, done.out.as_str()), (2, ""), "{}", done.err);
+                for part in [path, named, "--addr", "edge", "SWITCHBOARD_TOKEN"] {
+                    assert!(done.err.contains(part), "{part}: {}", done.err);
+                }
+            }
+        }
+    }
+    let databases = std::fs::read_dir(root.path()).unwrap().filter(|entry| {
+        let path = entry.as_ref().unwrap().path();
+        path.extension().is_some_and(|end| end == "sqlite")
+    });
+    assert_eq!(databases.count(), 0);
+
+    // An edge that runs is the way itself.
+    let fake = Fake::default();
+    let http = fake.listen().await.to_string();
+    let _lock = dir.lock().unwrap();
+    dir.describe(&of(&[Role::Edge, Role::Forwarder])).unwrap();
+    let endpoint = Endpoint {
+        http,
+        grpc: String::new(),
+        pid: 1,
+    };
+    dir.publish(&endpoint).unwrap();
+    let done = run(&["keys", "list", "--data-dir", path, "--token", TOKEN]).await;
+    assert_eq!(
+        (done.exit, done.out.as_str()),
+        (0, "no keys\n"),
+        "{}",
+        done.err
+    );
+}
+
+#[tokio::test]
+async fn facts_in_postgresql_are_not_looked_for_in_the_directory() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = DataDir::create(root.path()).unwrap();
+    drop(dir.master_key().unwrap());
+    dir.describe(&Installation {
+        roles: Role::ALL.to_vec(),
+        has_facts: false,
+    })
+    .unwrap();
+    let path = root.path().to_str().unwrap();
+    let done = run(&["keys", "list", "--data-dir", path]).await;
+    assert_eq!(done.exit, 3, "{}", done.err);
+    assert!(done.err.contains("PostgreSQL"), "{}", done.err);
+    assert!(!root.path().join("auth.sqlite").exists());
 }
