@@ -11,7 +11,8 @@
 //! - a torn or damaged record costs itself and nothing else;
 //! - a directory belongs to one process, by a lock file;
 //! - what a request asks is in it only sealed, with a key made from the master key, and in files of their own, each of which
-//!   goes as soon as no request in it is open whose input is neither counted nor reported; `prompt_bytes: 0` keeps none.
+//!   goes as soon as no request in it is open whose input is neither counted nor reported; `prompt_bytes: 0` keeps none. Where the
+//!   disk has no room for both they go for the lines.
 //!
 //! No completion text is ever in it, and no prompt that can be read without the master key.
 
@@ -355,21 +356,23 @@ impl State {
 
 /// The writer: writes what comes, forces to the disk what waits too long. Ends when it is closed or no sender is left.
 fn write(mut segments: Segments, queue: &Queue, config: &JournalConfig, state: &State) {
-    loop {
+    let mut open = true;
+    while open {
         let patience = segments.unsynced().then_some(config.sync_after);
         let Some(commands) = queue.take(patience, config.gather) else {
             return;
         };
-        let written = apply(&mut segments, commands);
-        let synced = written.and_then(|open| segments.sync(config.sync_after).map(|()| open));
+        let written = apply(&mut segments, commands, &mut open);
+        let synced = written.and_then(|()| segments.sync(config.sync_after));
         state.show(&segments);
-        state.failed.store(synced.is_err(), Ordering::Relaxed);
+        let failed = state.failed.swap(synced.is_err(), Ordering::Relaxed);
         match synced {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(error) => {
+            Ok(()) if failed => tracing::info!("the journal can be written again"),
+            // Told once: there is a batch for each of those that still run.
+            Err(error) if !failed => {
                 tracing::error!(%error, "the journal cannot be written; new requests are refused");
             }
+            _ => {}
         }
     }
 }
@@ -387,9 +390,8 @@ impl Drop for Ending {
     }
 }
 
-/// Carries commands out; tells whether more may come.
-fn apply(segments: &mut Segments, commands: VecDeque<Command>) -> io::Result<bool> {
-    let mut open = true;
+/// Carries commands out; `open` tells whether more may come.
+fn apply(segments: &mut Segments, commands: VecDeque<Command>, open: &mut bool) -> io::Result<()> {
     let mut waiting = Vec::new();
     for command in commands {
         match command {
@@ -415,7 +417,7 @@ fn apply(segments: &mut Segments, commands: VecDeque<Command>) -> io::Result<boo
                 let lost = segments.flush().ok().and_then(|()| segments.lost());
                 let _ = answer.send(lost);
             }
-            Command::Close => open = false,
+            Command::Close => *open = false,
         }
     }
     segments.flush()?;
@@ -424,5 +426,5 @@ fn apply(segments: &mut Segments, commands: VecDeque<Command>) -> io::Result<boo
     }
     // Nobody waits for it.
     segments.tidy_prompts();
-    Ok(open)
+    Ok(())
 }

@@ -222,6 +222,19 @@ impl Prompts {
         written
     }
 
+    /// Gives up what is kept, where the disk has no room for lines; tells whether that made some. From now on half as much is
+    /// kept at most, so that it does not come to this again and again.
+    pub(super) fn make_room(&mut self) -> bool {
+        let kept = self.bytes;
+        self.most = self.most.min(kept / 2);
+        self.buffer.clear();
+        // Places in it are still known: they must not be given again.
+        self.current = None;
+        self.files.values_mut().for_each(|size| size.needed = 0);
+        self.tidy();
+        self.bytes < kept
+    }
+
     /// Removes what nobody needs.
     pub(super) fn tidy(&mut self) {
         match self.remove() {

@@ -117,7 +117,6 @@ impl Segments {
         };
         let mut recovered = segments.recover(&found, &left).map_err(io)?;
         recovered.damaged += damaged;
-        segments.tidy_prompts();
         Ok((segments, recovered))
     }
 
@@ -314,9 +313,20 @@ impl Segments {
         self.current.sync_data()
     }
 
-    /// Hands the buffer to the system. A write that fails half-way is taken back and tried again next time, so that every
-    /// place stays where the index has it.
+    /// Hands the buffer to the system. Lines matter more than prompts: these go where there is no room for both.
     fn write_out(&mut self) -> io::Result<()> {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        match self.write_buffer() {
+            Err(error) if full.contains(&error.kind()) && self.prompts.make_room() => {
+                tracing::warn!(%error, "the disk has no room for all of the journal: its prompts were given up for its lines, and fewer are kept until the next start; what is not there is estimated if this process dies");
+                self.write_buffer()
+            }
+            written => written,
+        }
+    }
+
+    /// A write that fails half-way is taken back and tried again next time, so that every place stays where the index has it.
+    fn write_buffer(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
         }

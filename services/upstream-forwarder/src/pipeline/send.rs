@@ -116,7 +116,9 @@ pub(super) async fn send(
     course.first_byte_due = sent.connected().map(|at| at + first_byte);
     let now_us = course.live.elapsed_us();
     course.tried(|tried| {
-        tried.sent |= sent.all();
+        // Who answers has what it needs, also when it did not read all.
+        tried.sent |=
+            sent.all() || matches!(&answer, Ok(Ok(answer)) if answer.status().is_success());
         let connected = sent
             .connected()
             .map(|at| began.saturating_duration_since(at));

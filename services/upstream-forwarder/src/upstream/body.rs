@@ -32,6 +32,15 @@ impl Sent {
         })
     }
 
+    fn note_connected(&self) {
+        let after = self.began.elapsed().as_micros();
+        let after = u64::try_from(after).unwrap_or(u64::MAX - 1) + 1;
+        let first = self.connected.load(Ordering::Acquire) == 0;
+        if first {
+            self.connected.store(after, Ordering::Release);
+        }
+    }
+
     /// When a connection was there.
     pub(crate) fn connected(&self) -> Option<Instant> {
         let after = self.connected.load(Ordering::Acquire).checked_sub(1)?;
@@ -44,8 +53,13 @@ impl Sent {
     }
 }
 
+/// So much is given at once, bytes. What a connection cannot pass on it does not ask more for, so that the last byte of a large
+/// body counts as taken only when nearly all of it is out.
+const PIECE: usize = 64 << 10;
+
 /// See the module's page.
 pub(crate) struct Outgoing {
+    /// What is left; `None`: nothing.
     bytes: Option<Bytes>,
     sent: Arc<Sent>,
     /// Runs when the connection took the last byte.
@@ -64,14 +78,12 @@ impl Outgoing {
     /// A connection is there and takes it next. It never asks for a body of no bytes: that counts as taken now.
     pub(super) fn begin(&mut self) {
         if self.bytes.as_ref().is_some_and(Bytes::is_empty) {
-            self.note();
+            self.sent.note_connected();
+            self.note_all();
         }
     }
 
-    fn note(&mut self) {
-        let after = self.sent.began.elapsed().as_micros();
-        let after = u64::try_from(after).unwrap_or(u64::MAX - 1);
-        self.sent.connected.store(after + 1, Ordering::Release);
+    fn note_all(&mut self) {
         self.sent.all.store(true, Ordering::Release);
         if let Some(then) = self.then.take() {
             then();
@@ -95,11 +107,17 @@ impl Body for Outgoing {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let bytes = self.bytes.take();
-        if bytes.is_some() {
-            self.note();
+        let Some(mut bytes) = self.bytes.take() else {
+            return Poll::Ready(None);
+        };
+        self.sent.note_connected();
+        let piece = bytes.split_to(bytes.len().min(PIECE));
+        if bytes.is_empty() {
+            self.note_all();
+        } else {
+            self.bytes = Some(bytes);
         }
-        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -49,6 +49,37 @@ async fn a_caller_that_leaves_before_the_first_token_pays_for_input() {
 }
 
 #[tokio::test]
+async fn a_caller_that_leaves_before_its_request_was_read_pays_nothing() {
+    // Whoever listens there accepts, and reads nothing.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!(
+        "http://{}/v1/chat/completions",
+        listener.local_addr().unwrap()
+    );
+    let rig = Rig::with(config(), |state| state.candidates[0].url = url).await;
+    let mut asked = chat(true);
+    asked["messages"][0]["content"] = "a".repeat(16 << 20).into();
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let call = rig.open(head, asked.to_string().into());
+    let arrived = async {
+        let (tcp, _) = listener.accept().await.unwrap();
+        tcp.peek(&mut [0]).await.unwrap();
+        tcp
+    };
+    let _unread = tokio::select! {
+        answer = call => panic!("answered: {answer:?}"),
+        tcp = arrived => tcp,
+    };
+    let settlement = rig.settlement(&id).await;
+    assert_eq!(settlement.ending(), Ending::CallerLeft);
+    assert_eq!((settlement.usage, settlement.charge_nothing), (None, true));
+    let attempt = &settlement.attempts[0];
+    assert_eq!((attempt.sent, attempt.usage), (false, None));
+    rig.end().await;
+}
+
+#[tokio::test]
 async fn an_abandoned_request_is_free_where_the_tenant_has_it_so() {
     let rig = Rig::with(config(), |state| {
         for principal in state.principals.values_mut() {

@@ -84,6 +84,7 @@ impl Segments {
             // Written anew, in order, to be loaded by who hands it to billing.
             self.settled(&settlement, true);
         }
+        self.tidy_prompts();
         self.flush()?;
         self.current.sync_data()?;
         self.unsynced = None;

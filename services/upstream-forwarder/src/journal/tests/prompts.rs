@@ -8,7 +8,10 @@ use switchboard_proto::{
 };
 
 use super::*;
-use crate::journal::record::{SealedPrompt, read};
+use crate::journal::{
+    prompts::Prompts,
+    record::{SealedPrompt, read},
+};
 
 const SECRET: &str = "the quick brown fox jumps over the lazy dog";
 
@@ -307,6 +310,35 @@ fn a_file_that_cannot_be_removed_keeps_no_other() {
     let mut left = files(&directory);
     left.retain(|path| *path != stuck && path.metadata().unwrap().len() > 0);
     assert_eq!(left, [] as [PathBuf; 0]);
+}
+
+#[test]
+fn prompts_make_room_for_lines() {
+    let directory = TempDir::new().unwrap();
+    let (mut prompts, _, _) = Prompts::open(directory.path(), 1 << 20, seals(1)).unwrap();
+    let add = |prompts: &mut Prompts, id: &str| {
+        let place = prompts.add(id, &question());
+        prompts.write();
+        place
+    };
+    let lost = add(&mut prompts, "lost").unwrap();
+    for n in 0..20 {
+        add(&mut prompts, &format!("many-{n}")).unwrap();
+    }
+    let full = kept(&directory);
+    assert!(prompts.make_room());
+    assert_eq!(kept(&directory), 0);
+    // What was known of the others touches none that comes after them.
+    let next = add(&mut prompts, "next").unwrap();
+    prompts.release(lost);
+    prompts.tidy();
+    assert_eq!(prompts.read("next", next), Some(question()));
+    assert_eq!(prompts.read("lost", lost), None);
+    while add(&mut prompts, "more").is_some() {}
+    let again = kept(&directory);
+    assert!((full / 4..=full / 2).contains(&again), "{again} of {full}");
+    assert!(prompts.make_room());
+    assert!(!prompts.make_room(), "there is nothing to give up");
 }
 
 #[test]

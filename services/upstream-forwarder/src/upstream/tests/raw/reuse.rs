@@ -177,6 +177,31 @@ async fn an_answer_that_comes_before_the_request_was_read_is_the_answer() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_not_read_is_not_sent() {
+    let raw = Raw::start(vec![vec![ReadHead, Wait, Stay]]).await;
+    let upstreams = upstreams(|_| ());
+    let sent = Sent::new();
+    let body = Outgoing::new(
+        vec![b'a'; 16 << 20].into(),
+        Arc::clone(&sent),
+        Box::new(|| ()),
+    );
+    let (needs, request) = (needs(), post(raw.url()).map(|_| body));
+    let mut sending = Box::pin(upstreams.send(&needs, request));
+    while raw.heard() == 0 {
+        assert!(futures_util::poll!(&mut sending).is_pending());
+        tokio::task::yield_now().await;
+    }
+    assert!(sent.connected().is_some() && !sent.all());
+    // It is read, and nothing answered.
+    raw.go.add_permits(1);
+    while !sent.all() {
+        assert!(futures_util::poll!(&mut sending).is_pending());
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
 async fn an_upstream_that_answers_early_and_closes_has_answered() {
     let early = "HTTP/1.1 413 Too Large\r\nconnection: close\r\ncontent-length: 2\r\n\r\nno";
     let scripts = (0..10).map(|_| vec![ReadHead, Say(early)]).collect();
