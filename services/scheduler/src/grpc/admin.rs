@@ -155,6 +155,13 @@ impl SchedulerAdmin for AdminService {
         let request = request.get_ref();
         let actor = actor(request.actor.as_ref())?;
         let account = (!request.account.is_empty()).then(|| request.account.as_str().into());
+        if let Some(account) = &account
+            && self.core.catalogue.is_loaded()
+            && !self.core.catalogue.current().accounts.contains_key(account)
+        {
+            let told = format!("there is no account `{account}`");
+            return Err(Failure::new(Reason::NotFound, told).param("account").into());
+        }
         let lifted = self
             .core
             .reset_cooldowns(account.as_ref())

@@ -1,9 +1,9 @@
 //! Who rests, how long, and what callers are told (SCHED-9, SCHED-11; CASES B13, C34, D12).
 
-use switchboard_common::error::Reason;
+use switchboard_common::error::{Failure, Reason};
 use switchboard_proto::common::v1::{Actor, Limits};
 use switchboard_proto::scheduler::v1::{
-    AttemptOutcome, Blame, FailureKind, Release, ResetCooldownsRequest,
+    AttemptOutcome, Blame, FailureKind, ListAuditRequest, Release, ResetCooldownsRequest,
 };
 
 use crate::world::{
@@ -144,6 +144,32 @@ async fn reset(node: &Node, account: &str) -> u32 {
         .unwrap()
         .into_inner()
         .lifted
+}
+
+#[tokio::test]
+async fn an_account_that_is_none_is_not_found_and_nothing_is_written_of_it() {
+    let world = World::timed(&Shape::default()).await;
+    let node = world.node();
+    let text = one_model(&account("a", ""), "targets: [{account: a, model: up}]");
+    node.apply(&text).await;
+    let request = ResetCooldownsRequest {
+        actor: Some(Actor {
+            name: "cli".to_owned(),
+            reason: "test".to_owned(),
+        }),
+        account: "typo".to_owned(),
+    };
+    let refused = node.admin.clone().reset_cooldowns(request).await;
+    let failure = Failure::from_status(&refused.unwrap_err());
+    assert_eq!(failure.reason, Reason::NotFound);
+    assert_eq!(failure.message, "there is no account `typo`");
+    let asked = ListAuditRequest { limit: 10 };
+    let audit = node.admin.clone().list_audit(asked).await.unwrap();
+    let entries = audit.into_inner().entries;
+    assert!(
+        entries.iter().all(|entry| !entry.detail.contains("typo")),
+        "{entries:?}"
+    );
 }
 
 #[tokio::test]
