@@ -114,18 +114,24 @@ fn apply<T: DeserializeOwned + Serialize>(settings: &T, entry: &Override) -> Res
                 .collect(),
         )),
     ];
-    let mut first_error = None;
+    // What says what was expected of a text helps more than that it is no number.
+    let says_little = |error: &str| error.starts_with("invalid type");
+    let mut said: Option<String> = None;
     for meaning in meanings.into_iter().flatten() {
         let mut tree = base.clone();
         set(&mut tree, &entry.path, meaning);
         match serde_json::from_value(tree) {
             Ok(settings) => return Ok(settings),
             Err(error) => {
-                first_error.get_or_insert(error.to_string());
+                let error = error.to_string();
+                match &said {
+                    Some(before) if !says_little(before) || says_little(&error) => {}
+                    _ => said = Some(error),
+                }
             }
         }
     }
-    Err(wrong(first_error.unwrap_or_default()))
+    Err(wrong(said.unwrap_or_default()))
 }
 
 fn set(tree: &mut Value, path: &[String], value: Value) {
@@ -285,6 +291,22 @@ mod tests {
         assert!(
             text.contains("SWITCHBOARD_DATABASE__ULR") && text.contains("ulr"),
             "{text}"
+        );
+    }
+
+    #[test]
+    fn a_duration_without_its_unit_is_told_what_was_expected() {
+        let given = env(&[("SWITCHBOARD_DATABASE__PATIENCE", "5")]);
+        let error = load::<Settings>(None, &given).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "SWITCHBOARD_DATABASE__PATIENCE: `5` is no duration; expected a whole number and a unit, such as 250ms, 10s, 15m, 6h or 7d"
+        );
+        let given = env(&[("SWITCHBOARD__DEPTH", "x")]);
+        let error = load::<Settings>(None, &given).unwrap_err();
+        assert!(
+            error.to_string().contains("string \"x\", expected u32"),
+            "{error}"
         );
     }
 
