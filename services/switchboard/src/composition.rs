@@ -127,7 +127,7 @@ impl Ground {
         };
         let (admin_token, first_run) = match &settings.admin_token_file {
             _ if !roles.contains(&Role::Auth) => (None, false),
-            Some(path) => (Some(read_token(path)?), false),
+            Some(path) => (Some(data_dir::read_token(path)?), false),
             None => {
                 let (token, made) = dir.admin_token()?;
                 (Some(token), made)
@@ -151,14 +151,6 @@ impl Ground {
             first_run,
         })
     }
-}
-
-fn read_token(path: &std::path::Path) -> Result<SecretString, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| data_dir::Error::Io {
-        path: path.display().to_string(),
-        source,
-    })?;
-    Ok(SecretString::from(text.trim().to_owned()))
 }
 
 /// A running process: its roles and its listeners.

@@ -26,6 +26,14 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
+    /// Reading the admin token.
+    #[error("admin token file {path}: {source}")]
+    Token {
+        /// The file.
+        path: String,
+        /// The cause.
+        source: io::Error,
+    },
     /// Another program has it.
     #[error("data directory {0} is in use by another program; stop it first, or use its address")]
     InUse(String),
@@ -37,6 +45,16 @@ pub enum Error {
         "{0} is missing, but the databases beside it were made with it: put it back; a new key would open no credential and know no API key"
     )]
     KeyGone(String),
+    /// Something is there whose key is not.
+    #[error(
+        "the databases in data directory {0} were made with a master key that is not in it: put master.key back, or, where a setting keeps it somewhere else, start the program and give --addr"
+    )]
+    KeyElsewhere(String),
+    /// A token of nothing.
+    #[error(
+        "admin token file {0} is empty; expected a line with the token (without the file in the data directory one is made)"
+    )]
+    NoToken(String),
     /// There is none.
     #[error("there is no data directory {0}; give the one that `switchboard serve` uses")]
     Missing(String),
@@ -81,6 +99,13 @@ impl DataDir {
             .recursive(true)
             .mode(0o700)
             .create(path)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::AlreadyExists => io::Error::new(
+                    io::ErrorKind::NotADirectory,
+                    "this is a file; expected a directory, or a path where one can be made",
+                ),
+                _ => source,
+            })
             .map_err(|source| at(path, source))?;
         Ok(Self(path.to_owned()))
     }
@@ -90,10 +115,13 @@ impl DataDir {
     /// # Errors
     /// It does not.
     pub fn existing(path: &Path) -> Result<Self, Error> {
+        let (dir, shown) = (Self(path.to_owned()), path.display().to_string());
         if path.join("master.key").is_file() {
-            Ok(Self(path.to_owned()))
+            Ok(dir)
+        } else if dir.has_databases().unwrap_or_default() {
+            Err(Error::KeyElsewhere(shown))
         } else {
-            Err(Error::Missing(path.display().to_string()))
+            Err(Error::Missing(shown))
         }
     }
 
@@ -168,8 +196,7 @@ impl DataDir {
                 Err(source) => Err(at(&path, source)),
             };
         }
-        let token = std::fs::read_to_string(&path).map_err(|source| at(&path, source))?;
-        Ok((SecretString::from(token.trim().to_owned()), false))
+        Ok((read_token(&path)?, false))
     }
 
     /// A secret of this directory's own under a name, made when missing: for the demo's key.
@@ -262,6 +289,22 @@ impl DataDir {
     }
 }
 
+/// The admin token in a file.
+///
+/// # Errors
+/// It cannot be read, or is empty.
+pub fn read_token(path: &Path) -> Result<SecretString, Error> {
+    let shown = || path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Token {
+        path: shown(),
+        source,
+    })?;
+    match text.trim() {
+        "" => Err(Error::NoToken(shown())),
+        token => Ok(SecretString::from(token.to_owned())),
+    }
+}
+
 fn at(path: &Path, source: io::Error) -> Error {
     Error::Io {
         path: path.display().to_string(),
@@ -310,6 +353,27 @@ mod tests {
         std::fs::remove_file(root.path().join("master.key")).unwrap();
         assert!(matches!(dir.master_key(), Err(Error::KeyGone(_))));
         assert!(!root.path().join("master.key").exists());
+    }
+
+    #[test]
+    fn a_token_of_nothing_is_none() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = DataDir::create(root.path()).unwrap();
+        std::fs::write(root.path().join("admin.token"), "\n").unwrap();
+        assert!(matches!(dir.admin_token(), Err(Error::NoToken(_))));
+        let missing = read_token(&root.path().join("other")).unwrap_err();
+        let told = missing.to_string();
+        assert!(told.starts_with("admin token file "), "{told}");
+    }
+
+    #[test]
+    fn a_directory_whose_key_is_gone_is_not_called_missing() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("auth.sqlite"), "").unwrap();
+        let error = DataDir::existing(root.path()).unwrap_err();
+        assert!(matches!(error, Error::KeyElsewhere(_)), "{error}");
+        let file = DataDir::create(&root.path().join("auth.sqlite")).unwrap_err();
+        assert!(file.to_string().contains("expected a directory"), "{file}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use switchboard_proto::{
     credentials::v1::{self as credentials, credentials_admin_client::CredentialsAdminClient},
     scheduler::v1::{self as scheduler, scheduler_admin_client::SchedulerAdminClient},
 };
-use tonic::Status;
+use tonic::{Code, Status};
 
 pub use fragments::Fragments;
 pub use secrets::{Secrets, SystemSecrets};
@@ -64,7 +64,8 @@ impl AdminClients {
 /// A step that did not commit.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{step} refused: {}; {}",
+    "{step} {}: {}; {}",
+    if is_away(status) { "not reached" } else { "refused" },
     Failure::from_status(status).message,
     applied_text(applied)
 )]
@@ -94,6 +95,14 @@ impl std::fmt::Debug for Issued {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} secrets", self.0.len())
     }
+}
+
+/// Whether a status says that nobody answered, rather than what.
+pub(crate) fn is_away(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled
+    )
 }
 
 fn applied_text(applied: &[&str]) -> String {

@@ -49,7 +49,7 @@ impl Connection {
     /// Finds the installation that the command line means.
     pub(super) async fn open(place: &Place) -> Result<Self, Error> {
         if let Some(addr) = &place.addr {
-            let token = place.token.as_ref().ok_or_else(|| {
+            let token = given(place).ok_or_else(|| {
                 Error::Usage("--addr needs an admin token: set SWITCHBOARD_TOKEN".to_owned())
             })?;
             return Self::remote(addr, token);
@@ -72,15 +72,15 @@ impl Connection {
             return Err(error);
         }
         if in_use {
-            return Self::running(&path, place.token.as_ref());
+            return Self::running(&path, given(place));
         }
         let (clients, guard) =
             Box::pin(serve::open_admin(&path))
                 .await
                 .map_err(|error| match error {
-                    serve::Error::DataDir(error @ data_dir::Error::Missing(_)) => {
-                        Error::Usage(error.to_string())
-                    }
+                    serve::Error::DataDir(
+                        error @ (data_dir::Error::Missing(_) | data_dir::Error::KeyElsewhere(_)),
+                    ) => Error::Usage(error.to_string()),
                     serve::Error::DataDir(error @ data_dir::Error::InUse(_)) => {
                         Error::Unreachable(error.to_string())
                     }
@@ -128,6 +128,12 @@ impl Connection {
             Box::pin(opened.close()).await;
         }
     }
+}
+
+/// The token that was given; a variable that is set to nothing gives none.
+fn given(place: &Place) -> Option<&SecretString> {
+    let token = place.token.as_ref();
+    token.filter(|token| !token.expose_secret().trim().is_empty())
 }
 
 /// Why what lives in a data directory is not administered through it: its facts are somewhere else.
@@ -248,7 +254,10 @@ impl Service<Request<Body>> for Bearer {
         let addr = self.addr.clone();
         Box::pin(async move {
             channel.oneshot(request).await.or_else(|error| {
-                let cause = innermost(&error);
+                let mut cause = innermost(&error);
+                if cause.starts_with("received corrupt message") {
+                    cause.push_str(" (does it speak TLS? Else write http://)");
+                }
                 let failure = Failure::new(
                     Reason::Unavailable,
                     format!("no answer from {addr}: {cause}"),

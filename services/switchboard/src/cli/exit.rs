@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode};
 
-use switchboard_common::error::{Failure, Reason};
+use switchboard_common::error::Failure;
 use tonic::{Code, Status};
 
 use crate::apply;
@@ -81,27 +81,31 @@ impl Error {
 
 /// Whether a status says that nobody was there, or that somebody refused.
 fn exit_of(status: &Status) -> Exit {
-    match status.code() {
-        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Exit::Unreachable,
-        _ => Exit::Refused,
+    if apply::is_away(status) {
+        Exit::Unreachable
+    } else {
+        Exit::Refused
     }
 }
 
 /// One line: the reason's code, what is wrong, and which field.
 fn refusal(status: &Status) -> String {
     let failure = Failure::from_status(status);
-    if failure.reason == Reason::Internal && status.code() == Code::Unimplemented {
+    if status.code() == Code::Unimplemented {
         return "the answering program does not know this method: is the address that of Switchboard's HTTP listener, and is it as new as this program?".to_owned();
     }
     match &failure.param {
-        Some(param) => format!("{failure} ({param})"),
-        None => failure.to_string(),
+        // Mostly it is what the message begins with.
+        Some(param) if !failure.message.starts_with(&format!("{param}: ")) => {
+            format!("{failure} ({param})")
+        }
+        _ => failure.to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use switchboard_common::error::{ReasonExt as _, reasons};
+    use switchboard_common::error::{Reason, ReasonExt as _, reasons};
 
     use super::*;
 
@@ -140,5 +144,19 @@ mod tests {
             Error::from(Status::from(failure)).to_string(),
             "not_found: there is no group `x` (key.group)"
         );
+        let failure = Failure::new(Reason::InvalidRequest, "tenant: unknown").param("tenant");
+        assert_eq!(
+            Error::from(Status::from(failure)).to_string(),
+            "invalid_request: tenant: unknown"
+        );
+    }
+
+    #[test]
+    fn an_address_of_another_listener_is_told_apart_from_a_refusal() {
+        let failure = Failure::new(Reason::MethodNotAllowed, "there is no such method here");
+        for status in [Status::unimplemented(""), failure.into()] {
+            let told = Error::from(status).to_string();
+            assert!(told.contains("Switchboard's HTTP listener"), "{told}");
+        }
     }
 }

@@ -24,10 +24,10 @@ use std::{io::Write, process::ExitCode};
 
 use clap::CommandFactory as _;
 use secrecy::ExposeSecret as _;
-use switchboard_common::settings::Override;
+use switchboard_common::{db::url_problem, settings::Override};
 use switchboard_proto::common::v1::Actor;
 
-use crate::{apply::AdminClients, composition, migrate, serve};
+use crate::{apply::AdminClients, composition, migrate, serve, settings::redacted};
 use connect::Connection;
 use screen::Screen;
 
@@ -202,8 +202,14 @@ async fn migrating(flags: &Migrate, screen: &mut Screen<'_>) -> Result<Exit, Err
             "which database? Give --database-url, or database.url in --settings (SQLite files are migrated by the program that opens them)".to_owned(),
         ));
     }
+    if let Some(problem) = url_problem(&settings.database.url) {
+        return Err(Error::Usage(problem.to_owned()));
+    }
     migrate::run(&settings).await.map_err(|error| match error {
-        migrate::Error::Open { .. } => Error::Unreachable(error.to_string()),
+        migrate::Error::Open { .. } => {
+            let url = redacted(&settings.database.url);
+            Error::Unreachable(format!("no answer from {url}: {error}"))
+        }
         migrate::Error::Migrate(_) => Error::Wrong(error.to_string()),
     })?;
     screen.note("all schemas are up to date");

@@ -107,6 +107,10 @@ async fn what_makes_no_sense_is_usage() {
             vec!["keys", "list", "--addr", "h:1", "--token", "a\nb"],
             "token",
         ),
+        (
+            vec!["keys", "list", "--addr", "h:1", "--token", ""],
+            "SWITCHBOARD_TOKEN",
+        ),
     ] {
         let done = run(&words).await;
         assert_eq!(done.exit, 2, "{words:?}: {}", done.err);

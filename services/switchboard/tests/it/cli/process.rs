@@ -52,14 +52,20 @@ fn nobody_there_is_exit_3() {
 
 #[test]
 fn migrations_of_a_database_that_is_away_are_exit_3() {
+    let database = nobody();
     let output = switchboard(&[
         "migrate",
         "--database-url",
-        &format!("postgres://switchboard@{}/switchboard", nobody()),
+        &format!("postgres://switchboard:pa55w0rd@{database}/switchboard"),
     ]);
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{told}");
-    assert!(told.contains("database cannot be opened"), "{told}");
+    let expected = format!("no answer from postgres://***@{database}/switchboard: ");
+    assert!(told.contains(&expected), "{told}");
+    assert!(!told.contains("pa55w0rd"), "{told}");
+    // What is no address of PostgreSQL is not waited for.
+    let output = switchboard(&["migrate", "--database-url", "sqlite://x"]);
+    assert_eq!(output.status.code(), Some(2));
 }
 
 /// An address where nobody listens.

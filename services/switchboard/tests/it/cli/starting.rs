@@ -66,6 +66,19 @@ fn a_catalogue_that_cannot_be_served_leaves_nothing_behind() {
 }
 
 #[test]
+fn an_admin_token_of_nothing_does_not_start() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("token");
+    std::fs::write(&file, "\n").unwrap();
+    let mut command = serve(&root.path().join("data"), &FREE);
+    command.env("SWITCHBOARD__ADMIN_TOKEN_FILE", &file);
+    let (code, told) = refused(&mut command);
+    assert_eq!(code, Some(1), "{told}");
+    let expected = format!("error: admin token file {} is empty", file.display());
+    assert!(told.starts_with(&expected), "{told}");
+}
+
+#[test]
 fn a_directory_that_is_in_use_is_told_of_before_its_addresses() {
     let root = tempfile::tempdir().unwrap();
     let dir = DataDir::create(root.path()).unwrap();
