@@ -90,8 +90,8 @@ pub(crate) enum SendError {
     /// The connection failed.
     #[error("the connection failed")]
     Network(#[from] hyper::Error),
-    /// A connection that had served before ended before an answer's head was there: most likely the other side closed it as idle
-    /// just when it was used. What was sent over it may have been read all the same.
+    /// A connection that had served before ended, or took no more streams, before an answer's head was there: most likely the other
+    /// side closed it as idle or too old just when it was used. What was sent over it may have been read all the same.
     #[error("an idle connection ended when it was used")]
     Worn(hyper::Error),
 }
@@ -221,13 +221,21 @@ impl Upstreams {
     }
 }
 
-/// Whether an error is the other side's end of the connection, and nothing that it said.
+/// Whether an error is the other side's end of the connection, and nothing that it said of the request.
 fn ended(error: &hyper::Error) -> bool {
     if error.is_incomplete_message() {
         return true;
     }
-    let cause = error.source().and_then(|cause| cause.downcast_ref());
-    cause.is_some_and(|cause: &io::Error| {
+    let Some(cause) = error.source() else {
+        return false;
+    };
+    // It takes no more streams, and has not looked at this one (RFC 9113, 6.8 and 8.7).
+    if let Some(cause) = cause.downcast_ref::<h2::Error>() {
+        let refused = cause.reason() == Some(h2::Reason::REFUSED_STREAM);
+        let going = cause.is_go_away() && cause.reason() == Some(h2::Reason::NO_ERROR);
+        return cause.is_remote() && (refused || going);
+    }
+    cause.downcast_ref().is_some_and(|cause: &io::Error| {
         matches!(
             cause.kind(),
             io::ErrorKind::ConnectionReset

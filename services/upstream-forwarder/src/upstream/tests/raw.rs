@@ -1,6 +1,7 @@
 //! HTTP/1.1 upstreams that say more, less or something else than one answer to each request.
 
 mod framing;
+mod going;
 mod reuse;
 
 use std::sync::Mutex;
