@@ -116,7 +116,8 @@ impl DataDir {
     /// It does not.
     pub fn existing(path: &Path) -> Result<Self, Error> {
         let (dir, shown) = (Self(path.to_owned()), path.display().to_string());
-        if path.join("master.key").is_file() {
+        let key = path.join("master.key");
+        if key.try_exists().map_err(|source| at(&key, source))? {
             Ok(dir)
         } else if dir.has_databases().unwrap_or_default() {
             Err(Error::KeyElsewhere(shown))

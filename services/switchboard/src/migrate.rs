@@ -3,14 +3,18 @@
 use switchboard_common::db::{Database, DatabaseConfig};
 use switchboard_migrations::Owner;
 
+use crate::settings::redacted;
+
 /// Why a schema is not up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The database cannot be opened.
-    #[error("the {owner} database cannot be opened: {source}")]
+    #[error("the {owner} database at {place} cannot be opened: {source}")]
     Open {
         /// Whose.
         owner: Owner,
+        /// Its file, or its URL without the password.
+        place: String,
         /// The cause.
         source: sea_orm::DbErr,
     },
@@ -19,17 +23,29 @@ pub enum Error {
     Migrate(#[from] switchboard_migrations::Error),
 }
 
+impl Error {
+    pub(crate) fn closed(config: &DatabaseConfig, owner: Owner, source: sea_orm::DbErr) -> Self {
+        let place = match config {
+            DatabaseConfig::Sqlite { path, .. } => path.display().to_string(),
+            DatabaseConfig::Postgres { url, .. } => redacted(url),
+        };
+        Self::Open {
+            owner,
+            place,
+            source,
+        }
+    }
+}
+
 /// Opens an owner's database and brings its schema up to date.
 ///
 /// # Errors
 /// It cannot be opened or migrated.
 pub async fn open(config: &DatabaseConfig, owner: Owner) -> Result<Database, Error> {
-    let database = Database::open(config)
-        .await
-        .map_err(|source| Error::Open { owner, source })?;
+    let closed = |source| Error::closed(config, owner, source);
+    let database = Database::open(config).await.map_err(closed)?;
     // A pool opens no connection before it is asked for one.
-    let reached = database.writer().ping().await;
-    reached.map_err(|source| Error::Open { owner, source })?;
+    database.writer().ping().await.map_err(closed)?;
     switchboard_migrations::migrate(database.writer(), owner).await?;
     Ok(database)
 }

@@ -27,7 +27,7 @@ use secrecy::ExposeSecret as _;
 use switchboard_common::{db::url_problem, settings::Override};
 use switchboard_proto::common::v1::Actor;
 
-use crate::{apply::AdminClients, composition, migrate, serve, settings::redacted};
+use crate::{apply::AdminClients, composition, migrate, serve};
 use connect::Connection;
 use screen::Screen;
 
@@ -206,10 +206,7 @@ async fn migrating(flags: &Migrate, screen: &mut Screen<'_>) -> Result<Exit, Err
         return Err(Error::Usage(problem.to_owned()));
     }
     migrate::run(&settings).await.map_err(|error| match error {
-        migrate::Error::Open { .. } => {
-            let url = redacted(&settings.database.url);
-            Error::Unreachable(format!("no answer from {url}: {error}"))
-        }
+        migrate::Error::Open { .. } => Error::Unreachable(error.to_string()),
         migrate::Error::Migrate(_) => Error::Wrong(error.to_string()),
     })?;
     screen.note("all schemas are up to date");

@@ -206,7 +206,7 @@ async fn open(ground: &Ground, owner: Owner) -> Result<Database, Error> {
     }
     let database = Database::open(&config)
         .await
-        .map_err(|source| migrate::Error::Open { owner, source })?;
+        .map_err(|source| migrate::Error::closed(&config, owner, source))?;
     // What cannot work ends at once; a database that goes away later is waited for.
     let within = settings.start_timeout;
     match database.reach(within).await {

@@ -60,7 +60,8 @@ fn migrations_of_a_database_that_is_away_are_exit_3() {
     ]);
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{told}");
-    let expected = format!("no answer from postgres://***@{database}/switchboard: ");
+    let expected =
+        format!("the auth database at postgres://***@{database}/switchboard cannot be opened");
     assert!(told.contains(&expected), "{told}");
     assert!(!told.contains("pa55w0rd"), "{told}");
     // What is no address of PostgreSQL is not waited for.

@@ -28,6 +28,20 @@ tenants:
 ";
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_no_database_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = DataDir::create(root.path()).unwrap();
+    drop(dir.master_key().unwrap());
+    let file = root.path().join("auth.sqlite");
+    std::fs::write(&file, "junk".repeat(1_000)).unwrap();
+    let path = root.path().to_str().unwrap();
+    let done = run(&["keys", "list", "--data-dir", path]).await;
+    assert_eq!(done.exit, 1, "{}", done.err);
+    let expected = format!("the auth database at {} cannot be opened", file.display());
+    assert!(done.err.contains(&expected), "{}", done.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn is_administered_like_a_running_one() {
     let root = tempfile::tempdir().unwrap();
     let dir = DataDir::create(&root.path().join("d")).unwrap();
