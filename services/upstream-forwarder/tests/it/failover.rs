@@ -461,3 +461,56 @@ async fn a_connection_that_is_closed_just_when_it_is_used_is_no_failed_request()
     );
     rig.end().await;
 }
+
+/// What HTTP allows, and what it does not, in place of an answer.
+#[tokio::test]
+async fn http_that_is_no_answer_is_answered_by_the_next_account() {
+    let news = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".repeat(2_000);
+    let huge = format!("HTTP/1.1 200 OK\r\nx-huge: {}\r\n\r\n", "a".repeat(1 << 20));
+    let events = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
+    for (what, said, kind) in [
+        (
+            "an upgrade",
+            "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\ndata: {}\n\n".to_owned(),
+            "unexpected",
+        ),
+        ("no content", "HTTP/1.1 204 No Content\r\n\r\n".to_owned(), "empty"),
+        (
+            "not modified",
+            "HTTP/1.1 304 Not Modified\r\n\r\n".to_owned(),
+            "unexpected",
+        ),
+        (
+            "a status that is none",
+            "HTTP/1.1 999 What\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            "unexpected",
+        ),
+        (
+            "HTTP/1.0 that says nothing",
+            "HTTP/1.0 200 OK\r\n\r\n".to_owned(),
+            "empty",
+        ),
+        ("news for ever", news, "network"),
+        ("a huge head", huge, "network"),
+        (
+            "less than promised",
+            "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"id\":".to_owned(),
+            "cut",
+        ),
+        (
+            "chunks of no size",
+            format!("{events}transfer-encoding: chunked\r\n\r\nxyz\r\n"),
+            "cut",
+        ),
+        (
+            "chunks without an end",
+            format!("{events}transfer-encoding: chunked\r\n\r\n1\r\n:\r\n"),
+            "cut",
+        ),
+    ] {
+        for stream in [false, true] {
+            let name = format!("{what}, stream {stream}");
+            fails_over(&name, Script::raw(said.clone()), stream, kind).await;
+        }
+    }
+}
