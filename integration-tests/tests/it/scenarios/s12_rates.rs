@@ -1,6 +1,8 @@
 //! A caller with rate limits sees them on every answer, and every refusal says what was full and when to come again
 //! (FLOW-5).
 
+use std::time::Duration;
+
 use fake_upstream::{Gate, Script, Usage};
 use switchboard_integration_tests::caller::Answer;
 use switchboard_integration_tests::setup::Setup;
@@ -119,6 +121,10 @@ async fn used_up_rates_and_absent_accounts_show_them(builder: Builder) {
 /// CASES A25: 600 of 1,000 tokens are used by each, however little was expected; the third finds nothing.
 async fn whoever_asks_again_at_once_is_judged_by_the_tokens_that_were_used(builder: Builder) {
     const CALLERS: usize = 12;
+    // As long as it may be: machines are slow.
+    let builder = builder.settings(|settings| {
+        settings.forwarder.count_within = Duration::from_secs(1);
+    });
     let mut setup = setup("", "");
     for caller in 0..CALLERS {
         setup = setup.key(&format!("k{caller}"), "limits: {tokens_per_minute: 1000}");
@@ -154,6 +160,11 @@ async fn whoever_asks_again_at_once_is_judged_by_the_tokens_that_were_used(build
 /// whoever asks at once, who is neither refused nor cut short.
 async fn whoever_asks_again_at_once_is_judged_by_the_money_that_was_used(builder: Builder) {
     const CALLERS: usize = 6;
+    // However slow this machine is.
+    let builder = builder.settings(|settings| {
+        settings.billing.hold_patience = Duration::from_secs(60);
+        settings.forwarder.peer_timeout = Duration::from_secs(60);
+    });
     let mut setup = setup("max_output: 6000", "");
     for caller in 0..CALLERS {
         let (tenant, key) = (format!("t{caller}"), format!("k{caller}"));

@@ -64,6 +64,28 @@ async fn each_timeout_is_its_own_and_says_which() {
         ("connect_timeout", false)
     );
     rig.end().await;
+    // A request that is not read: whoever listens there accepts, and that is all.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1/chat", listener.local_addr().unwrap());
+    let rig = Rig::with(config(), move |state| {
+        state.candidates.truncate(1);
+        state.candidates[0].url = url;
+        state.candidates[0].first_byte_timeout_ms = ms;
+    })
+    .await;
+    let mut asked = chat(false);
+    asked["messages"][0]["content"] = "a".repeat(16 << 20).into();
+    let answer = rig.chat(&asked).await;
+    let failure = answer.failure.as_ref().unwrap();
+    assert!(failure.message.contains("first byte"), "{failure}");
+    let settlement = rig.settlement(&answer.id).await;
+    let first = &settlement.attempts[0];
+    assert_eq!(
+        (first.error.as_str(), first.sent),
+        ("first_byte_timeout", false)
+    );
+    assert!(settlement.charge_nothing);
+    rig.end().await;
     // An address that refuses.
     let (address, _socket) = fake_upstream::nobody_listens().unwrap();
     let rig = Rig::with(config(), |state| {

@@ -102,3 +102,55 @@ async fn a_stream_that_a_connection_does_not_take_any_more_is_no_failed_upstream
         assert_eq!(again.unwrap().status(), 200, "{ends:?}");
     }
 }
+
+#[tokio::test]
+async fn a_connection_that_goes_gently_ends_its_streams_and_gets_no_more() {
+    let (server, trusting) = certified();
+    let tls = TlsAcceptor::from(server);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (go, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (going, ending) = (Arc::clone(&go), Arc::clone(&end));
+    tokio::spawn(async move {
+        let (tcp, _) = listener.accept().await.unwrap();
+        let mut first = server::handshake(tls.accept(tcp).await.unwrap())
+            .await
+            .unwrap();
+        let (_, mut respond) = first.accept().await.unwrap().unwrap();
+        let mut long = respond.send_response(Response::new(()), false).unwrap();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = first.accept() => panic!("nothing is asked before"),
+                () = going.notified() => first.graceful_shutdown(),
+            }
+            while first.accept().await.is_some() {}
+        });
+        let (tcp, _) = listener.accept().await.unwrap();
+        let mut next = server::handshake(tls.accept(tcp).await.unwrap())
+            .await
+            .unwrap();
+        tokio::spawn(async move {
+            while let Some(asked) = next.accept().await {
+                answer(Some(asked));
+            }
+        });
+        ending.notified().await;
+        long.send_data("the end".into(), true).unwrap();
+    });
+    let url: Uri = format!("https://localhost:{port}/").parse().unwrap();
+    let config = config::Upstream::default();
+    let upstreams = Upstreams::with_tls(&config, &Lifecycle::new(), trusting);
+    let long = upstreams.send(&needs(), post(url.clone())).await.unwrap();
+    go.notify_one();
+    // It says that it goes, is asked whether that was heard, and says so again.
+    for _ in 0..10 {
+        events_are_seen().await;
+    }
+    for _ in 0..3 {
+        assert_eq!(whole(&upstreams, url.clone()).await.unwrap(), "");
+    }
+    end.notify_one();
+    let body = long.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(body, "the end");
+    until(&upstreams, 1, 1).await;
+}
