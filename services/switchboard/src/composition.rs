@@ -24,7 +24,7 @@ use crate::{
     apply::AdminClients,
     data_dir::{self, DataDir},
     migrate,
-    settings::{self, Settings},
+    settings::{self, Settings, have_state},
 };
 
 pub use listeners::Listeners;
@@ -134,7 +134,8 @@ impl Ground {
             }
         };
         let life = Lifecycle::new();
-        let state = if settings.redis.url.is_empty() {
+        // Who keeps none connects to nobody: the edge and the forwarder get a memory that nobody uses.
+        let state = if settings.redis.url.is_empty() || !have_state(roles) {
             State::memory_with(&settings.state, Arc::clone(&clock))
         } else {
             State::redis(&settings.state, Arc::clone(&clock), &life).await?

@@ -21,7 +21,7 @@ use crate::{
     composition::{self, Ground, Listeners, Owners, Process},
     data_dir::{self, DataDir, Endpoint, Installation, Lock},
     demo,
-    settings::{Settings, is_whole, redacted},
+    settings::{Settings, have_facts, have_state, is_whole, redacted},
 };
 
 /// What `serve` was asked for.
@@ -317,14 +317,11 @@ fn told(process: &Process, roles: &[Role]) {
         url => redacted(url),
     };
     let names: Vec<_> = roles.iter().map(|role| role.name()).collect();
-    let shown = |address: &Option<Address>| {
-        let none = || "none".to_owned();
-        address.as_ref().map_or_else(none, ToString::to_string)
-    };
-    let catalogue = process
-        .forwarder
-        .as_ref()
-        .map(|forwarder| *forwarder.catalogue_versions().borrow());
+    let shown = |address: &Option<Address>| address.as_ref().map(ToString::to_string);
+    let facts = have_facts(roles).then(|| or_here(&settings.database.url, "sqlite"));
+    let state = have_state(roles).then(|| or_here(&settings.redis.url, "memory"));
+    let catalogue = process.forwarder.as_ref();
+    let catalogue = catalogue.map(|forwarder| *forwarder.catalogue_versions().borrow());
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         roles = names.join(","),
@@ -332,8 +329,8 @@ fn told(process: &Process, roles: &[Role]) {
         grpc = shown(&process.grpc),
         internal = shown(&process.internal),
         data_dir = %process.ground.dir.path().display(),
-        facts = or_here(&settings.database.url, "sqlite"),
-        state = or_here(&settings.redis.url, "memory"),
+        facts,
+        state,
         catalogue.version = catalogue,
         "serving"
     );

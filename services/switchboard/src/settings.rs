@@ -92,6 +92,18 @@ pub(crate) fn is_whole(roles: &[Role]) -> bool {
     Role::ALL.iter().all(|role| roles.contains(role))
 }
 
+/// Whether any of these roles keeps facts in SQL.
+pub(crate) fn have_facts(roles: &[Role]) -> bool {
+    let owns = |role: &Role| !matches!(role, Role::Edge | Role::Forwarder);
+    roles.iter().any(owns)
+}
+
+/// Whether any of these roles keeps hot state.
+pub(crate) fn have_state(roles: &[Role]) -> bool {
+    let keeps = |role: &Role| matches!(role, Role::Auth | Role::Scheduler | Role::Billing);
+    roles.iter().any(keeps)
+}
+
 /// Where facts lie.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

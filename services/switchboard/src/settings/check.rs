@@ -6,7 +6,7 @@ use switchboard_common::{
     grpc::{Address, Role, check_peer},
 };
 
-use super::{Listen, Settings, is_whole};
+use super::{Listen, Settings, have_facts, have_state, is_whole};
 
 /// Settings that cannot be: which, what was expected, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -37,24 +37,14 @@ impl Settings {
         if let Some((setting, message)) = self.listen.of(roles).problem() {
             return wrong(setting, message);
         }
-        let owners = [
-            Role::Auth,
-            Role::Scheduler,
-            Role::TokenRefresh,
-            Role::Billing,
-        ];
-        let has_facts = roles.iter().any(|role| owners.contains(role));
-        if !alone && has_facts && self.database.url.is_empty() {
+        if !alone && have_facts(roles) && self.database.url.is_empty() {
             return wrong(
                 "database.url",
                 "expected a PostgreSQL URL: roles in several processes cannot share SQLite files"
                     .to_owned(),
             );
         }
-        let has_state = roles
-            .iter()
-            .any(|role| matches!(role, Role::Auth | Role::Scheduler | Role::Billing));
-        if !alone && has_state && self.redis.url.is_empty() {
+        if !alone && have_state(roles) && self.redis.url.is_empty() {
             return wrong(
                 "redis.url",
                 "expected a Redis URL: roles in several processes cannot share memory, and each would grant all slots"

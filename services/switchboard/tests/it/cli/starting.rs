@@ -1,7 +1,7 @@
 //! How `serve` starts, and what is left where it cannot.
 
 use std::{
-    io::Read as _,
+    io::{BufRead as _, BufReader, Read as _},
     net::TcpListener,
     path::Path,
     process::{Command, Output, Stdio},
@@ -157,4 +157,55 @@ fn the_demo_ends_its_greeting_with_the_call_and_one_line_of_its_log_tells_what_r
     };
     let dir = DataDir::create(&data).unwrap();
     assert_eq!(dir.installation(), Some(lives));
+}
+
+#[test]
+fn an_edge_keeps_nothing_and_connects_to_no_store() {
+    let root = tempfile::tempdir().unwrap();
+    let key = root.path().join("key");
+    std::fs::write(&key, "07".repeat(32)).unwrap();
+    let store = TcpListener::bind("127.0.0.1:0").unwrap();
+    store.set_nonblocking(true).unwrap();
+    let log = root.path().join("log");
+    let mut command = serve(&root.path().join("data"), &["--role", "edge"]);
+    command
+        .args(["--http", "127.0.0.1:0"])
+        .stdout(Stdio::piped());
+    command.stderr(std::fs::File::create(&log).unwrap());
+    command.env("SWITCHBOARD__MASTER_KEY_FILE", &key);
+    for url in ["SWITCHBOARD_REDIS__URL", "SWITCHBOARD_DATABASE__URL"] {
+        let scheme = if url.contains("REDIS") {
+            "redis"
+        } else {
+            "postgres"
+        };
+        command.env(url, format!("{scheme}://{}", store.local_addr().unwrap()));
+    }
+    for peer in ["AUTH", "SCHEDULER", "FORWARDER", "TOKEN_REFRESH", "BILLING"] {
+        command.env(format!("SWITCHBOARD_PEERS__{peer}"), "127.0.0.1:9");
+    }
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let ready = lines.any(|line| line.unwrap().starts_with("READY "));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(ready, "{log}");
+    let asked = store.accept().map(drop).unwrap_err();
+    assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock);
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let [serving] = lines.as_slice() else {
+        panic!("{log}");
+    };
+    assert_eq!(
+        (
+            &serving["roles"],
+            serving.get("facts"),
+            serving.get("state")
+        ),
+        (&"edge".into(), None, None)
+    );
 }
