@@ -1,12 +1,15 @@
 //! Programs killed and started again: nothing is lost and nothing is billed twice.
 
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fake_upstream::{Gate, Script};
 use serde_json::json;
 use switchboard_common::grpc::Role;
-use switchboard_integration_tests::caller::streamed;
+use switchboard_integration_tests::caller::{Caller, content, streamed};
 use switchboard_integration_tests::setup::Setup;
 use switchboard_integration_tests::stack::{Builder, binary, eventually};
 use tokio::task::JoinSet;
@@ -22,10 +25,12 @@ mod program {
     scenarios! { [embedded] {
         the_killed_program_bills_its_five_open_streams_once_from_its_journal,
         the_killed_program_bills_a_young_request_by_tokens_and_keeps_nothing_of_what_it_asked,
+        the_program_killed_again_and_again_bills_each_answer_once,
     } }
     use super::{
         the_killed_program_bills_a_young_request_by_tokens_and_keeps_nothing_of_what_it_asked,
         the_killed_program_bills_its_five_open_streams_once_from_its_journal,
+        the_program_killed_again_and_again_bills_each_answer_once,
     };
 }
 
@@ -183,6 +188,31 @@ async fn the_killed_program_bills_its_five_open_streams_once_from_its_journal(bu
 const PROMPT: &str = "international international international international international";
 const COUNTED: u64 = 6;
 
+/// The files of what open requests ask.
+fn prompts(journal: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(journal).unwrap();
+    let mut files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension() == Some("prompts".as_ref()));
+    files
+}
+
+/// No prompt can be read in a directory.
+fn assert_sealed(journal: &Path) {
+    for entry in std::fs::read_dir(journal).unwrap() {
+        let path = entry.unwrap().path();
+        let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+        assert!(!text.contains("international"), "{path:?}");
+    }
+}
+
+async fn nothing_is_kept(journal: &Path) {
+    eventually("nothing of what was asked is kept", async || {
+        let empty = |path: &PathBuf| path.metadata().is_ok_and(|it| it.len() == 0);
+        prompts(journal).iter().all(empty)
+    })
+    .await;
+}
+
 async fn the_killed_program_bills_a_young_request_by_tokens_and_keeps_nothing_of_what_it_asked(
     builder: Builder,
 ) {
@@ -199,20 +229,10 @@ async fn the_killed_program_bills_a_young_request_by_tokens_and_keeps_nothing_of
     stream.deltas(1).await;
     let id = stream.request_id();
     let journal = stack.data_dir(Role::Forwarder).join("journal");
-    let prompts = || {
-        let files = std::fs::read_dir(&journal).unwrap();
-        let mut files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
-        files.retain(|path| path.extension() == Some("prompts".as_ref()));
-        files
-    };
-    assert!(!prompts().is_empty());
+    assert!(!prompts(&journal).is_empty());
     stack.program(Role::Edge, 0).kill().await;
     assert!(!stream.rest().await.clean);
-    for entry in std::fs::read_dir(&journal).unwrap() {
-        let path = entry.unwrap().path();
-        let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
-        assert!(!text.contains("international"), "{path:?}");
-    }
+    assert_sealed(&journal);
 
     stack.program(Role::Edge, 0).restart().await;
     let row = stack.row_when(&id, |row| !row.provisional).await;
@@ -221,14 +241,69 @@ async fn the_killed_program_bills_a_young_request_by_tokens_and_keeps_nothing_of
         ("gateway_lost", "estimated")
     );
     assert_eq!(row.input_tokens, Some(COUNTED), "not bytes ÷ 4");
-    eventually("nothing of what it asked is kept", async || {
-        prompts()
-            .iter()
-            .all(|path| path.metadata().is_ok_and(|it| it.len() == 0))
-    })
-    .await;
+    nothing_is_kept(&journal).await;
     stack.upstream.default(Script::tokens(1));
     stack.caller("k").chat("m").await.expect(200);
     stack.rows(2).await;
+    stack.finish().await;
+}
+
+/// Asks again and again until nobody answers; notes the id of each answer of which something came.
+async fn ask_on(caller: Caller, heard: Arc<Mutex<HashSet<String>>>) {
+    let mut asked = streamed("m");
+    asked["messages"] = json!([{"role": "user", "content": PROMPT.repeat(100)}]);
+    while let Ok(mut stream) = caller.try_open(&asked).await {
+        while let Some(event) = stream.next().await {
+            if content(&event).is_some() {
+                heard.lock().unwrap().insert(stream.request_id());
+            }
+        }
+    }
+}
+
+async fn the_program_killed_again_and_again_bills_each_answer_once(builder: Builder) {
+    let mut stack = builder.start().await;
+    let answers = Script::tokens(4).token_delay(Duration::from_millis(5));
+    stack.upstream.default(answers);
+    let journal = stack.data_dir(Role::Forwarder).join("journal");
+    let heard = Arc::new(Mutex::new(HashSet::new()));
+    for round in 0..4 {
+        let callers: JoinSet<()> = (0..8)
+            .map(|_| ask_on(stack.caller("k"), Arc::clone(&heard)))
+            .collect();
+        let enough = heard.lock().unwrap().len() + 10;
+        eventually("answers come", async || {
+            heard.lock().unwrap().len() >= enough
+        })
+        .await;
+        stack.program(Role::Edge, 0).kill().await;
+        callers.join_all().await;
+        assert_sealed(&journal);
+        stack.program(Role::Edge, 0).restart().await;
+        if round % 2 == 1 {
+            // While it may still count and settle what the one before left.
+            stack.program(Role::Edge, 0).kill().await;
+            assert_sealed(&journal);
+            stack.program(Role::Edge, 0).restart().await;
+        }
+    }
+    let heard = std::mem::take(&mut *heard.lock().unwrap());
+    eventually("each answer is billed", async || {
+        let rows = stack.usage(1_000).await;
+        let ids: HashSet<_> = rows.iter().map(|row| &row.request_id).collect();
+        assert_eq!(ids.len(), rows.len(), "two rows of one request");
+        let billed = rows
+            .iter()
+            .filter(|row| !row.provisional && row.charge_nanos > 0);
+        let billed: HashSet<_> = billed.map(|row| row.request_id.clone()).collect();
+        heard.is_subset(&billed)
+    })
+    .await;
+    nothing_is_kept(&journal).await;
+    stack.check_end().await;
+    let rows = stack.usage(1_000).await;
+    let charged: i64 = rows.iter().map(|row| row.charge_nanos).sum();
+    let tenant = stack.tenant("acme").await;
+    assert_eq!(tenant.balance_nanos, 100_000_000_000 - charged);
     stack.finish().await;
 }

@@ -358,8 +358,13 @@ impl State {
 fn write(mut segments: Segments, queue: &Queue, config: &JournalConfig, state: &State) {
     let mut open = true;
     while open {
-        let patience = segments.unsynced().then_some(config.sync_after);
-        let Some(commands) = queue.take(patience, config.gather) else {
+        let (patience, gather) = if segments.behind() {
+            (Some(Duration::ZERO), Duration::ZERO)
+        } else {
+            let patience = segments.unsynced().then_some(config.sync_after);
+            (patience, config.gather)
+        };
+        let Some(commands) = queue.take(patience, gather) else {
             return;
         };
         let written = apply(&mut segments, commands, &mut open);
@@ -396,8 +401,7 @@ fn apply(segments: &mut Segments, commands: VecDeque<Command>, open: &mut bool) 
     for command in commands {
         match command {
             Command::Draft { draft, written } => {
-                segments.draft(*draft);
-                waiting.extend(written);
+                waiting.extend(segments.draft(*draft, written));
             }
             Command::Settled {
                 settlement,

@@ -11,6 +11,7 @@ use std::{
 };
 
 use switchboard_proto::billing::v1::Settlement;
+use tokio::sync::oneshot;
 
 use super::{
     Draft, Error, JournalConfig, Recovered, Seals,
@@ -37,14 +38,28 @@ pub(super) struct Segments {
     next_spill: u64,
     unacknowledged: u64,
     prompts: Prompts,
-    /// What requests ask whose lines are in the buffer.
-    asked: Vec<(String, Question)>,
+    /// What requests ask whose lines are written first.
+    asked: VecDeque<Asked>,
+    /// Bytes of that.
+    asked_bytes: u64,
     /// Requests that an earlier process left open and that are to be counted, in order.
     lost: VecDeque<String>,
     buffer: Vec<u8>,
     /// Since when a settlement waits to be forced to the disk.
     unsynced: Option<Instant>,
 }
+
+/// What a request asks, until it is sealed.
+#[derive(Debug)]
+struct Asked {
+    id: String,
+    question: Question,
+    /// Who goes on when it is kept.
+    written: Option<oneshot::Sender<()>>,
+}
+
+/// So much is sealed at once, bytes: sealing takes time, in which lines wait.
+const SEALED_AT_ONCE: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 struct Size {
@@ -110,7 +125,8 @@ impl Segments {
             next_spill: 0,
             unacknowledged: 0,
             prompts,
-            asked: Vec::new(),
+            asked: VecDeque::new(),
+            asked_bytes: 0,
             lost: VecDeque::new(),
             buffer: Vec::new(),
             unsynced: None,
@@ -137,16 +153,26 @@ impl Segments {
         self.bytes() >= self.config.max_bytes
     }
 
+    /// Whether something waits to be sealed: that goes on with the next [flush](Self::flush).
+    pub(super) fn behind(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
     /// Whether something waits to be written or forced to the disk.
     pub(super) fn unsynced(&self) -> bool {
         self.unsynced.is_some() || !self.buffer.is_empty()
     }
 
-    pub(super) fn draft(&mut self, draft: Draft) {
+    /// A draft, and who goes on when it is written and what it asks is kept. Gives those back who need wait for the line alone.
+    pub(super) fn draft(
+        &mut self,
+        draft: Draft,
+        written: Option<oneshot::Sender<()>>,
+    ) -> Option<oneshot::Sender<()>> {
         let (settlement, input_known) = (draft.settlement, draft.input_known);
         let id = &settlement.request_id;
         if self.is_settled(id) {
-            return;
+            return written;
         }
         let kept = self.live.get(id).and_then(|place| place.standing.prompt);
         let standing = Standing {
@@ -155,8 +181,18 @@ impl Segments {
             ..Standing::default()
         };
         self.add(id, Line::Draft(&settlement, !input_known), standing);
-        if let Some(question) = draft.question {
-            self.asked.push((settlement.request_id, question));
+        let room = self.config.prompts_bytes.saturating_sub(self.asked_bytes);
+        match draft.question {
+            Some(question) if question.body.len() as u64 <= room => {
+                self.asked_bytes += question.body.len() as u64;
+                self.asked.push_back(Asked {
+                    id: settlement.request_id,
+                    question,
+                    written,
+                });
+                None
+            }
+            _ => written,
         }
     }
 
@@ -240,12 +276,15 @@ impl Segments {
         }
     }
 
-    /// Hands the buffer to the system, and then what was asked; begins a new segment when this one is large; deletes what
-    /// nobody needs.
+    /// Hands the buffer to the system, and then some of what was asked; begins a new segment when this one is large; deletes
+    /// what nobody needs.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        let asked = std::mem::take(&mut self.asked);
-        self.write_out()?;
-        self.keep(asked);
+        if let Err(error) = self.write_out() {
+            self.asked.clear();
+            self.asked_bytes = 0;
+            return Err(error);
+        }
+        self.keep();
         let size = self.sizes.get(&self.number).map_or(0, |size| size.bytes);
         if size >= self.config.segment_bytes {
             self.rotate()?;
@@ -254,15 +293,27 @@ impl Segments {
     }
 
     /// Seals what was asked by those that are still open and whose input is not known by now.
-    fn keep(&mut self, asked: Vec<(String, Question)>) {
-        for (id, question) in asked {
-            let place = self.live.get_mut(&id).map(|place| &mut place.standing);
-            let open = place.filter(|it| !it.settled && !it.input_known && it.prompt.is_none());
+    fn keep(&mut self) {
+        let (mut sealed, mut waiting) = (0, Vec::new());
+        while sealed < SEALED_AT_ONCE
+            && let Some(asked) = self.asked.pop_front()
+        {
+            let bytes = asked.question.body.len();
+            self.asked_bytes = self.asked_bytes.saturating_sub(bytes as u64);
+            let place = self.live.get_mut(&asked.id);
+            let open = place
+                .map(|place| &mut place.standing)
+                .filter(|it| !it.settled && !it.input_known && it.prompt.is_none());
             if let Some(standing) = open {
-                standing.prompt = self.prompts.add(&id, &question);
+                standing.prompt = self.prompts.add(&asked.id, &asked.question);
+                sealed += bytes;
             }
+            waiting.extend(asked.written);
         }
         self.prompts.write();
+        for written in waiting {
+            let _ = written.send(());
+        }
     }
 
     /// Removes prompts that nobody needs.

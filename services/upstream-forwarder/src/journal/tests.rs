@@ -61,6 +61,17 @@ fn config() -> JournalConfig {
     }
 }
 
+trait Drafts {
+    /// A draft for which nobody waits.
+    fn note(&mut self, draft: Draft);
+}
+
+impl Drafts for Segments {
+    fn note(&mut self, draft: Draft) {
+        assert!(self.draft(draft, None).is_none());
+    }
+}
+
 fn reopen(directory: &TempDir) -> (Vec<Settlement>, Recovered) {
     let (mut segments, recovered) = segments(directory, &config());
     let loaded = segments.load(usize::MAX);
@@ -139,7 +150,7 @@ fn files_that_someone_copied_or_removed_keep_no_process_from_its_own() {
         first.settled(&settlement(id, false), false);
         first.flush().unwrap();
     }
-    first.draft(open("open"));
+    first.note(open("open"));
     first.flush().unwrap();
     let path = |name: &str| directory.path().join(name);
     let own = path("000000000001.journal");
@@ -183,7 +194,7 @@ fn segments_go_when_nothing_in_them_is_owed_and_a_long_stream_does_not_keep_them
         ..config()
     };
     let (mut segments, _) = segments(&directory, &config);
-    segments.draft(open("long"));
+    segments.note(open("long"));
     for n in 0..1_000 {
         let id = format!("short-{n}");
         segments.settled(&settlement(&id, false), false);
@@ -194,7 +205,7 @@ fn segments_go_when_nothing_in_them_is_owed_and_a_long_stream_does_not_keep_them
     }
     segments.settled(&settlement("spilled", false), true);
     for n in 0..100 {
-        segments.draft(open(&format!("open-{n}")));
+        segments.note(open(&format!("open-{n}")));
         segments.flush().unwrap();
     }
     assert!(segments.full());

@@ -101,14 +101,14 @@ async fn what_is_asked_is_on_the_disk_sealed_and_no_longer_than_it_is_needed() {
 fn an_open_request_is_counted_by_the_next_process_however_often_that_dies() {
     let directory = TempDir::new().unwrap();
     let (mut first, _) = segments(&directory, &config());
-    first.draft(guessed("open"));
+    first.note(guessed("open"));
     // A line without anything new, as of a retry, takes nothing away.
-    first.draft(Draft {
+    first.note(Draft {
         question: None,
         ..guessed("open")
     });
-    first.draft(guessed("counted"));
-    first.draft(open("counted"));
+    first.note(guessed("counted"));
+    first.note(open("counted"));
     first.flush().unwrap();
     drop(first);
     for _ in 0..2 {
@@ -142,7 +142,7 @@ fn only_an_estimate_from_bytes_is_counted() {
     let mut reported = guessed("reported");
     reported.settlement.usage_source = UsageSource::Provider as i32;
     for draft in [free, reported] {
-        first.draft(draft);
+        first.note(draft);
     }
     first.flush().unwrap();
     drop(first);
@@ -157,7 +157,7 @@ fn what_cannot_be_opened_leaves_the_estimate_and_stops_nothing() {
     let sent = || {
         let directory = TempDir::new().unwrap();
         let (mut first, _) = segments(&directory, &config());
-        first.draft(guessed("open"));
+        first.note(guessed("open"));
         first.flush().unwrap();
         drop(first);
         let path = files(&directory).pop().unwrap();
@@ -211,7 +211,7 @@ fn what_cannot_be_opened_leaves_the_estimate_and_stops_nothing() {
 fn another_master_key_leaves_the_estimate_and_is_told() {
     let directory = TempDir::new().unwrap();
     let (mut first, _) = segments(&directory, &config());
-    first.draft(guessed("open"));
+    first.note(guessed("open"));
     first.flush().unwrap();
     drop(first);
     let other = Segments::open(directory.path(), &config(), seals(2));
@@ -230,7 +230,7 @@ fn what_is_kept_is_bounded() {
     };
     let (mut journal, _) = segments(&directory, &config);
     for n in 0..100 {
-        journal.draft(guessed(&format!("many-{n}")));
+        journal.note(guessed(&format!("many-{n}")));
     }
     journal.flush().unwrap();
     let full = kept(&directory);
@@ -241,7 +241,7 @@ fn what_is_kept_is_bounded() {
     journal.flush().unwrap();
     journal.tidy_prompts();
     assert_eq!(kept(&directory), 0);
-    journal.draft(guessed("again"));
+    journal.note(guessed("again"));
     journal.flush().unwrap();
     assert!(kept(&directory) > 0, "there is room again");
 }
@@ -250,14 +250,14 @@ fn what_is_kept_is_bounded() {
 fn one_long_request_keeps_little_of_others() {
     let directory = TempDir::new().unwrap();
     let (mut journal, _) = segments(&directory, &config());
-    journal.draft(guessed("long"));
+    journal.note(guessed("long"));
     let large = Question {
         body: vec![b'a'; 100 << 10].into(),
         ..question()
     };
     for n in 0..100 {
         let id = format!("short-{n}");
-        journal.draft(Draft {
+        journal.note(Draft {
             question: Some(large.clone()),
             ..guessed(&id)
         });
@@ -291,7 +291,7 @@ async fn prompts_that_cannot_be_written_keep_no_line_back() {
 fn a_file_that_cannot_be_removed_keeps_no_other() {
     let directory = TempDir::new().unwrap();
     let (mut first, _) = segments(&directory, &config());
-    first.draft(guessed("open"));
+    first.note(guessed("open"));
     first.flush().unwrap();
     drop(first);
     // The first in order.
@@ -301,7 +301,7 @@ fn a_file_that_cannot_be_removed_keeps_no_other() {
     assert_eq!((recovered.uncounted, recovered.damaged), (1, 0));
     let lost = next.lost().unwrap();
     next.settled(&lost.settlement, false);
-    next.draft(guessed("another"));
+    next.note(guessed("another"));
     next.flush().unwrap();
     next.tidy_prompts();
     next.settled(&settlement("another", false), false);
@@ -339,6 +339,41 @@ fn prompts_make_room_for_lines() {
     assert!((full / 4..=full / 2).contains(&again), "{again} of {full}");
     assert!(prompts.make_room());
     assert!(!prompts.make_room(), "there is nothing to give up");
+}
+
+#[test]
+fn lines_do_not_wait_for_what_others_ask() {
+    let directory = TempDir::new().unwrap();
+    let (mut journal, _) = segments(&directory, &config());
+    let large = Question {
+        body: vec![b'a'; 100 << 10].into(),
+        ..question()
+    };
+    let mut told = Vec::new();
+    for id in ["one", "two", "three"] {
+        let (written, hears) = oneshot::channel();
+        let draft = Draft {
+            question: Some(large.clone()),
+            ..guessed(id)
+        };
+        assert!(Segments::draft(&mut journal, draft, Some(written)).is_none());
+        told.push(hears);
+    }
+    for sealed in 1..=3 {
+        assert!(journal.behind());
+        journal.flush().unwrap();
+        let (_, recovered) = segments(&copy(&directory), &config());
+        assert_eq!((recovered.lost, recovered.uncounted), (3, sealed));
+        for (hears, number) in told.iter_mut().zip(1..) {
+            // Each is told once, when what it asks is kept.
+            assert_eq!(
+                hears.try_recv().is_ok(),
+                number == sealed,
+                "{number} of {sealed}"
+            );
+        }
+    }
+    assert!(!journal.behind());
 }
 
 #[test]
