@@ -8,7 +8,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    fs::{self, File},
+    fs::File,
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
@@ -25,6 +25,9 @@ use crate::asked::Question;
 
 /// A file that is larger is followed by a new one, bytes: what is needed for long keeps so much of others' at most.
 const FILE_BYTES: u64 = 256 << 10;
+
+/// No file is larger than with one more record, bytes.
+const MOST_FILE_BYTES: u64 = FILE_BYTES + record::MAX_BYTES;
 
 /// What a record has beside what is asked and the request's id, bytes, at most.
 const OVERHEAD: u64 = 128;
@@ -108,7 +111,7 @@ impl Prompts {
         let (mut left, mut damaged) = (HashMap::new(), 0);
         for file in files::numbers(directory, PROMPTS)? {
             prompts.number = file;
-            let bytes = fs::read(files::path(directory, file, PROMPTS)).unwrap_or_else(|error| {
+            let bytes = whole(&files::path(directory, file, PROMPTS)).unwrap_or_else(|error| {
                 tracing::warn!(%error, "prompts in the journal cannot be read; the input of open requests stays estimated");
                 Vec::new()
             });
@@ -294,6 +297,17 @@ impl Prompts {
         file.take(place.length).read_to_end(&mut bytes)?;
         Ok(record::read(&bytes).and_then(|record| record.kind))
     }
+}
+
+/// A file as we write them; any that is larger is none of ours.
+fn whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path)?;
+    if file.metadata()?.len() > MOST_FILE_BYTES {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    file.take(MOST_FILE_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Tells of a failure, once until that is over.

@@ -17,6 +17,9 @@ const HEADER: usize = 12;
 /// A length beyond this is damage.
 const MAX_MESSAGE: usize = 16 << 20;
 
+/// A record that is longer is damage, bytes.
+pub(super) const MAX_BYTES: u64 = (MAX_MESSAGE + HEADER) as u64;
+
 /// One line of the journal.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Record {

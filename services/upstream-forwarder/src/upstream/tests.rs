@@ -92,6 +92,10 @@ impl Server {
                 self.gate.acquire().await.unwrap().forget();
                 Full::from("late").boxed()
             }
+            "/echo" => request
+                .into_body()
+                .map_err(|error| panic!("{error}"))
+                .boxed(),
             "/endless" => {
                 let first = futures_util::stream::iter([Ok(Frame::data("so".into()))]);
                 let rest = futures_util::stream::pending();
@@ -177,6 +181,34 @@ async fn until(upstreams: &Upstreams, open: usize, idle: usize) {
     };
     let waited = tokio::time::timeout(Duration::from_secs(20), there).await;
     assert!(waited.is_ok(), "{:?}", upstreams.connections());
+}
+
+#[tokio::test]
+async fn bodies_of_any_size_arrive_as_they_are() {
+    let (tls, trusting) = certified();
+    let config = config::Upstream::default();
+    let upstreams = Upstreams::with_tls(&config, &Lifecycle::new(), trusting);
+    for (speech, scheme) in [(Speech::Plain, "http"), (Speech::Streams(9, tls), "https")] {
+        let server = Server::start(speech).await;
+        for size in [0, 1, 65_535, 65_536, 65_537, 3_000_001] {
+            let bytes: Vec<u8> = (0..size)
+                .map(|at: u32| at.to_le_bytes()[at as usize % 3])
+                .collect();
+            let (sent, told) = (Sent::new(), Arc::new(AtomicUsize::new(0)));
+            let telling = Arc::clone(&told);
+            let then = Box::new(move || {
+                telling.fetch_add(1, Ordering::SeqCst);
+            });
+            let body = Outgoing::new(bytes.clone().into(), Arc::clone(&sent), then);
+            let request = post(server.url(scheme, "/echo")).map(|_| body);
+            let answer = upstreams.send(&needs(), request).await.unwrap();
+            let echoed = answer.into_body().collect().await.unwrap().to_bytes();
+            assert!(echoed == bytes, "{size} bytes over {scheme}");
+            assert!(sent.connected().is_some() && sent.all());
+            assert_eq!(told.load(Ordering::SeqCst), 1, "{size} bytes over {scheme}");
+        }
+        assert_eq!(server.opened(), 1);
+    }
 }
 
 #[tokio::test]

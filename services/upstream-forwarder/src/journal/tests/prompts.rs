@@ -342,6 +342,23 @@ fn prompts_make_room_for_lines() {
 }
 
 #[test]
+fn a_file_that_is_none_of_ours_is_not_read_and_goes() {
+    let directory = TempDir::new().unwrap();
+    let (mut first, _) = segments(&directory, &config());
+    first.note(guessed("open"));
+    first.flush().unwrap();
+    drop(first);
+    // A terabyte without a byte in it.
+    let huge = directory.path().join("000000000000.prompts");
+    let file = std::fs::File::create(&huge).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let (mut next, recovered) = segments(&directory, &config());
+    assert_eq!((recovered.uncounted, recovered.damaged), (1, 0));
+    assert_eq!(next.lost().unwrap().question, Some(question()));
+    assert!(!huge.exists());
+}
+
+#[test]
 fn lines_do_not_wait_for_what_others_ask() {
     let directory = TempDir::new().unwrap();
     let (mut journal, _) = segments(&directory, &config());
