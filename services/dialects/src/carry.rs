@@ -173,6 +173,20 @@ impl State {
         self.committed = true;
     }
 
+    /// Takes over what the upstream reported: counts are cumulative, thus the last one counts. One of nothing but zeros after
+    /// one that told something tells nothing. Whether it was taken over.
+    pub(crate) fn report(&mut self, report: UsageReport) -> bool {
+        let told = self
+            .usage
+            .as_ref()
+            .is_some_and(|told| !told.usage.is_zero());
+        let counts = !told || !report.usage.is_zero();
+        if counts {
+            self.usage = Some(report);
+        }
+        counts
+    }
+
     /// Passes an event on, as it came where that is canonical.
     pub(crate) fn pass(&mut self, event: &Event<'_>) {
         if event.canonical {

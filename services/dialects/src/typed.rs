@@ -94,7 +94,8 @@ impl Grammar for Typed {
         {
             return Err(Box::new(error));
         }
-        if event.name == Some(b"error") || said.kind == "error" {
+        let failed = said.kind == "error" || said.kind.ends_with(".failed");
+        if failed || event.name == Some(b"error") {
             return Err(Box::new(UpstreamError::from_flat(data)));
         }
         if said.kind.is_empty() {

@@ -94,6 +94,12 @@ impl Usage {
         Self { output, ..self }
     }
 
+    /// Whether everything that was told is zero.
+    pub(crate) fn is_zero(&self) -> bool {
+        let nothing = self.total_input().unwrap_or(0) == 0 && self.output.unwrap_or(0) == 0;
+        nothing && self.images.unwrap_or(0) == 0 && self.audio_millis.unwrap_or(0) == 0
+    }
+
     /// Whether nothing at all was told.
     #[must_use]
     pub fn is_empty(&self) -> bool {

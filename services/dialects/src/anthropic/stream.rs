@@ -72,6 +72,11 @@ impl Grammar for Events {
         if kind == "error" || named == Some("error") {
             return Err(Box::new(UpstreamError::from_flat(data)));
         }
+        if kind.is_empty()
+            && let Some(said) = UpstreamError::from_stray(data)
+        {
+            return Err(Box::new(said));
+        }
         self.known(kind, &said, event, state)
     }
 
@@ -201,9 +206,9 @@ impl Events {
     }
 }
 
-/// Passes an event on, under its name: clients ignore what has none.
+/// Passes an event on, under its name: clients ignore what has none, or another one than its type.
 fn pass(kind: &str, event: &Event<'_>, state: &mut State) {
-    if event.name.is_some() || kind.is_empty() {
+    if event.name == Some(kind.as_bytes()) || kind.is_empty() {
         state.pass(event);
     } else {
         state.write(Some(kind.as_bytes()), event.data);

@@ -107,7 +107,7 @@ impl DialectRequest for SpeechRequest {
             _ if !self.events && content_type.is_some_and(is_text) => Framing::Whole,
             _ if !self.events => Framing::Events,
             // An upstream that knows no events sends its audio at once.
-            _ if content_type.is_some_and(|kind| !kind.starts_with("text/")) => Framing::Whole,
+            _ if content_type.is_some_and(|kind| !is_text(kind)) => Framing::Whole,
             framing => framing,
         })
     }

@@ -77,7 +77,11 @@ impl DialectRequest for TranscriptionRequest {
     }
 
     fn framing(&self, content_type: Option<&str>) -> Option<Framing> {
-        let plain = |kind: &str| kind.trim_start().starts_with("text/plain");
+        const PLAIN: &[u8] = b"text/plain";
+        let plain = |kind: &str| {
+            let kind = kind.trim_start().as_bytes().get(..PLAIN.len());
+            kind.is_some_and(|kind| kind.eq_ignore_ascii_case(PLAIN))
+        };
         // A whole text from an upstream that does not stream.
         content_type.is_some_and(plain).then_some(Framing::Whole)
     }

@@ -51,14 +51,8 @@ impl ChatAnswer {
         let text = std::str::from_utf8(body).map_err(|_| no_json())?;
         let mut reader = ChunkReader::new(payload, text_bound);
         let chunk = reader.read(text).map_err(|_| no_json())?;
-        if let Some(error) = chunk
-            .error
-            .and_then(|error| UpstreamError::from_embedded(text, error))
-        {
-            return Err(Box::new(error));
-        }
-        if chunk.flat_error {
-            return Err(Box::new(UpstreamError::from_flat(text)));
+        if let Some(failure) = chunk.failure(text, None) {
+            return Err(failure);
         }
         let (member, kind, missing) = match payload {
             Payload::Message => (
@@ -79,9 +73,7 @@ impl ChatAnswer {
             return Err(found(Class::Malformed, missing));
         }
         Ok(Self {
-            usage: chunk
-                .usage
-                .and_then(|value| UsageReport::from_openai(text, value)),
+            usage: chunk.report(text),
             choices: chunk.choice_count,
             has_content: chunk.content,
             models: reader

@@ -1,8 +1,10 @@
 //! Reading one chunk of a stream: what it carries, and where that stands.
 
+use crate::error::UpstreamError;
 use crate::json::{Cursor, JsonError, Kind, Span, Value, whole_number};
 use crate::request::has_members;
 use crate::text::TextBuffer;
+use crate::usage::UsageReport;
 
 /// Choices above this index are not tracked.
 const MAX_CHOICE: u64 = 127;
@@ -37,7 +39,9 @@ pub(crate) enum Payload {
 pub(super) struct Chunk {
     /// The value of `error`.
     pub error: Option<Value>,
-    /// `"object":"error"`.
+    /// What stands in a choice instead of beside it.
+    pub beside: Beside,
+    /// `"object":"error"` or `"type":"error"`.
     pub flat_error: bool,
     /// The value of `choices`.
     pub choices: Option<Value>,
@@ -55,6 +59,38 @@ pub(super) struct Chunk {
     pub only_text: Option<Span>,
     /// The inside of the padding that OpenAI puts beside the choices (PROTOCOLS §3.3, 6), if it comes after them.
     pub padding: Option<Span>,
+}
+
+/// What some upstreams say in a choice that belongs beside the choices.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Beside {
+    /// The last error (OpenRouter).
+    pub error: Option<Value>,
+    /// The last usage (Moonshot).
+    pub usage: Option<Value>,
+}
+
+impl Chunk {
+    /// The failure that it says, if it does. `data` is what was read, under this event's name.
+    pub(super) fn failure(&self, data: &str, name: Option<&[u8]>) -> Option<Box<UpstreamError>> {
+        let of = |error: Option<Value>| UpstreamError::from_embedded(data, error?);
+        // The whole is an answer, no error object.
+        let beside = || {
+            of(self.beside.error).map(|error| UpstreamError {
+                body: None,
+                ..error
+            })
+        };
+        let flat = self.flat_error || name == Some(b"error");
+        let flat = || flat.then(|| UpstreamError::from_flat(data));
+        of(self.error).or_else(beside).or_else(flat).map(Box::new)
+    }
+
+    /// The usage that it tells, if it does.
+    pub(super) fn report(&self, data: &str) -> Option<UsageReport> {
+        let of = |usage: Option<Value>| UsageReport::from_openai(data, usage?);
+        of(self.usage).or_else(|| of(self.beside.usage))
+    }
 }
 
 /// Reads chunks, keeping what lasts beyond one.
@@ -84,6 +120,11 @@ impl ChunkReader {
     /// Whether every choice that was begun has ended, and so many were.
     pub(super) const fn complete(&self, choices: u64) -> bool {
         self.seen != 0 && self.seen == self.finished && self.seen.count_ones() as u64 >= choices
+    }
+
+    /// Whether any choice was begun and has not ended.
+    pub(super) const fn any_open(&self) -> bool {
+        self.seen != self.finished
     }
 
     /// Whether any choice ended.
@@ -142,7 +183,7 @@ impl ChunkReader {
                 }
                 "model" => member(Name::Model, before),
                 "error" => chunk.error = Some(value),
-                "object" => {
+                "object" | "type" => {
                     chunk.flat_error |= value.span.of(data) == "\"error\"";
                 }
                 "choices" => chunk.choices = Some(value),
@@ -197,6 +238,8 @@ impl ChunkReader {
                     index = whole_number(cursor.skip()?.span.of(data)).unwrap_or(0);
                 }
                 "finish_reason" => finished = non_empty(cursor.skip()?),
+                "error" => chunk.beside.error = said(cursor.skip()?).or(chunk.beside.error),
+                "usage" => chunk.beside.usage = said(cursor.skip()?).or(chunk.beside.usage),
                 _ => {
                     cursor.skip()?;
                 }
@@ -314,6 +357,10 @@ impl ChunkReader {
         }
         Ok(())
     }
+}
+
+fn said(value: Value) -> Option<Value> {
+    (value.kind != Kind::Null).then_some(value)
 }
 
 fn non_empty(value: Value) -> bool {

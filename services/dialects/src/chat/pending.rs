@@ -7,7 +7,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::chunk::Chunk;
 use super::edits::{PublicName, put_line};
 use crate::carry::Event;
-use crate::json::{Kind, member};
+use crate::json::{Kind, Value, member};
+use crate::usage::UsageReport;
 
 /// A usage chunk that waits for the end of the stream.
 #[derive(Debug)]
@@ -27,6 +28,11 @@ impl Pending {
             name.differs(value, data)
                 .then_some((value.span, &*name.quoted))
         });
+        let raw = |usage: Value| usage.span.of(data);
+        // Told in a choice: there are none in the chunk that the caller gets.
+        let of_chunk = |usage| UsageReport::from_openai(data, usage).is_some();
+        let beside = chunk.beside.usage.map(raw);
+        let beside = beside.filter(|_| !chunk.usage.is_some_and(of_chunk));
         if empty && renamed.is_none() && event.canonical && event.name.is_none() {
             return Self {
                 event: event.block.slice(event.span.clone()),
@@ -34,10 +40,15 @@ impl Pending {
             };
         }
         let mut edits = Vec::new();
-        let mut prefix = "";
+        let mut prefix = String::new();
         match chunk.choices {
             Some(choices) => edits.push((choices.span, "[]")),
-            None => prefix = r#""choices":[],"#,
+            None => prefix.push_str(r#""choices":[],"#),
+        }
+        match (beside, chunk.usage) {
+            (Some(raw), Some(null)) => edits.push((null.span, raw)),
+            (Some(raw), None) => prefix.push_str(&format!(r#""usage":{raw},"#)),
+            (None, _) => {}
         }
         edits.extend(renamed);
         edits.sort_by_key(|(span, _)| span.start);

@@ -16,7 +16,6 @@ use crate::error::{Class, UpstreamError};
 use crate::json::Kind;
 use crate::sse::DONE;
 use crate::text::TextBuffer;
-use crate::usage::UsageReport;
 
 /// What a chat request says of its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +42,8 @@ pub(crate) struct Chunks {
     template: Template,
     choices: u64,
     pending: Option<Pending>,
+    /// What the first object said that is no chunk: an error if the answer never gets its finish reason.
+    aside: Option<Box<UpstreamError>>,
 }
 
 impl ChatStream {
@@ -57,6 +58,7 @@ impl ChatStream {
             template: Template::default(),
             choices: asked.choices,
             pending: None,
+            aside: None,
         };
         Self::new(grammar, options)
     }
@@ -112,31 +114,23 @@ impl Grammar for Chunks {
         let Ok(chunk) = self.reader.read(data) else {
             return Err(no_object(event));
         };
-        if let Some(error) = chunk
-            .error
-            .and_then(|e| UpstreamError::from_embedded(data, e))
-        {
-            return Err(Box::new(error));
+        if let Some(failure) = chunk.failure(data, name) {
+            return Err(failure);
         }
-        if chunk.flat_error || name == Some(b"error") {
-            return Err(Box::new(UpstreamError::from_flat(data)));
-        }
-        let report = chunk
-            .usage
-            .and_then(|value| UsageReport::from_openai(data, value));
+        let report = chunk.report(data);
         let has_choices = chunk.choices.is_some_and(|c| c.kind == Kind::Array);
         let reported = report.is_some();
         if !has_choices && !reported {
             // no chunk at all: an upstream's own keep-alive, which SDKs would choke on
+            let said = || UpstreamError::from_stray(data).map(Box::new);
+            self.aside = self.aside.take().or_else(said);
             return Ok(());
         }
-        if reported {
-            state.usage = report;
-        }
+        let counts = report.is_some_and(|report| state.report(report));
         state.events += 1;
         state.content |= chunk.content;
         state.committed |= chunk.content || chunk.finished;
-        if reported && self.edits.include_usage {
+        if counts && self.edits.include_usage {
             let name = self.edits.model.as_ref();
             self.pending = Some(Pending::of(&chunk, event, name));
         }
@@ -175,6 +169,10 @@ impl Chunks {
                 Class::Empty,
                 "the upstream's stream ended without an answer",
             )));
+        }
+        if let Some(said) = self.aside.take().filter(|_| self.reader.any_open()) {
+            // Nobody said why the answer ends, but what went wrong was said in a form of the upstream's own.
+            return Err(said);
         }
         let plain = event.canonical && event.name.is_none() && event.span.len() == DONE.len();
         self.end(plain.then(|| event.span.clone()), state);

@@ -164,11 +164,22 @@ fn vectors(text: &str, data: Value) -> Result<Option<Vec<Value>>, JsonError> {
             }
         }
         match vector {
-            Some(vector) if matches!(vector.kind, Kind::Array | Kind::String) => out.push(vector),
+            Some(vector) if begins_as_one(text, vector) => out.push(vector),
             _ => return Ok(None),
         }
     }
     Ok(Some(out))
+}
+
+/// Whether it is an array that begins with a number, or a text.
+fn begins_as_one(text: &str, vector: Value) -> bool {
+    let inside = vector.span.of(text).get(1..).unwrap_or("");
+    let first = inside.trim_ascii_start().bytes().next();
+    match vector.kind {
+        Kind::Array => first.is_some_and(|first| first == b'-' || first.is_ascii_digit()),
+        Kind::String => first != Some(b'"'),
+        _ => false,
+    }
 }
 
 /// An array of finite numbers as a JSON string: base64 of little-endian `f32`.

@@ -115,6 +115,10 @@ fn an_answer_without_vectors_is_a_failure() {
         (r#"{"data":[]}"#, Class::Malformed),
         (r#"{"data":[{"index":0}]}"#, Class::Malformed),
         (r#"{"data":[{"embedding":null}]}"#, Class::Malformed),
+        (r#"{"data":[{"embedding":[]}]}"#, Class::Malformed),
+        (r#"{"data":[{"embedding":[ null]}]}"#, Class::Malformed),
+        (r#"{"data":[{"embedding":[[1]]}]}"#, Class::Malformed),
+        (r#"{"data":[{"embedding":""}]}"#, Class::Malformed),
         (
             r#"{"error":{"message":"x","code":429}}"#,
             Class::RateLimited,

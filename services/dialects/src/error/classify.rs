@@ -8,6 +8,7 @@ use http::HeaderMap;
 use super::words::{CONTEXT, CONTEXT_WORDS, IMPLIED, KEYS, POLICY, QUOTA};
 use super::{Class, MAX_BODY, MAX_FIELD, Shape, UpstreamError, bounded, delay};
 use crate::json::{Cursor, JsonError, Kind, Value, whole_number};
+use crate::sse::Decoder;
 use crate::usage::key_is;
 
 /// The fields of an error object.
@@ -32,7 +33,8 @@ impl UpstreamError {
     /// Classifies an answer whose HTTP status is no success. `now` resolves a `Retry-After` that is a date.
     #[must_use]
     pub fn from_http(status: u16, headers: &HeaderMap, body: &Bytes, now: SystemTime) -> Self {
-        let said = Said::from_body(body).unwrap_or_else(|| Said::in_words(body));
+        let said = Said::from_body(body).or_else(|| Said::from_event(body));
+        let said = said.unwrap_or_else(|| Said::in_words(body));
         let mut error = said.classified(Some(status));
         error.retry_after = delay::retry_after(headers, now).or(error.retry_after);
         error.should_retry = match headers
@@ -62,14 +64,14 @@ impl UpstreamError {
     }
 
     /// Classifies an error object that came inside a success: `body` is the whole JSON text, `error` the value of its
-    /// `error` field (SPEC FWD-5, CASES C4). `None` when that value says that there is no error (`null`, `false`, `""`,
-    /// `{}`).
+    /// `error` field (SPEC FWD-5, CASES C4). `None` when that value says that there is no error (`null`, `false`, `0`,
+    /// `""`, `{}`).
     #[must_use]
     pub fn from_embedded(body: &str, error: Value) -> Option<Self> {
         let empty = match error.kind {
             Kind::Null => true,
             Kind::Bool => error.span.of(body) == "false",
-            Kind::Number => false,
+            Kind::Number => error.span.of(body) == "0",
             Kind::String => error.text().is_none_or(|text| text.is_empty()),
             Kind::Object | Kind::Array => {
                 let inside = error.span.of(body);
@@ -92,6 +94,15 @@ impl UpstreamError {
             .filter(|_| body.len() <= MAX_BODY)
             .map(|(shape, _)| (shape, Bytes::copy_from_slice(body.as_bytes())));
         Some(error)
+    }
+
+    /// Classifies an object between those of an answer that belongs to no dialect: many servers say so what went wrong
+    /// (`{"detail": …}`). `None` where it says nothing: a sign of life.
+    #[must_use]
+    pub(crate) fn from_stray(body: &str) -> Option<Self> {
+        let said = Self::from_flat(body);
+        let says = said.message.is_some() || said.code.is_some() || body.contains("\"errors\"");
+        says.then_some(said)
     }
 
     /// Classifies a flat error object (`{"object":"error","message",…}`, or the data of an `event: error`).
@@ -139,6 +150,18 @@ impl Said {
             said.read_error(text, whole).ok()?;
             said.proper = false;
         }
+        Some(said)
+    }
+
+    /// Reads an error that came as the first event of a stream, though its status is no success; `None` when it is none.
+    fn from_event(body: &Bytes) -> Option<Self> {
+        let mut decoder = Decoder::new(MAX_BODY);
+        decoder.push(body.clone());
+        decoder.finish();
+        let event = decoder.next_event().ok()??;
+        let mut said = Self::from_body(&event.data)?;
+        // The whole is no error object.
+        said.proper = false;
         Some(said)
     }
 

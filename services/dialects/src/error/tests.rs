@@ -107,6 +107,27 @@ fn a_body_that_is_no_error_object_is_wrapped() {
 }
 
 #[test]
+fn an_error_that_comes_as_an_event_is_read_like_its_object() {
+    let event = "event: error\r\ndata: {\"error\":{\"message\":\"prompt is too long: 3 tokens\",\"type\":\"invalid_request_error\"}}\r\n\r\n";
+    let error = http(400, event);
+    assert_eq!(error.class, Class::ContextLength);
+    assert_eq!(
+        error.message.as_deref(),
+        Some("prompt is too long: 3 tokens")
+    );
+    let shown = http(
+        422,
+        ": hi\n\ndata: {\"error\":{\"message\":\"no\",\"code\":\"c\",\"param\":\"p\"}}",
+    );
+    let shown = shown.for_caller(Shape::OpenAi).unwrap();
+    assert_eq!(
+        (shown.message.as_str(), shown.param.as_deref()),
+        ("no", Some("p"))
+    );
+    assert_eq!(shown.as_it_is, None);
+}
+
+#[test]
 fn what_a_server_finds_wrong_reaches_the_caller_with_its_place() {
     let body = r#"{"detail":[{"type":"missing","loc":["body","messages",0,"role"],"msg":"Field required","input":{}}]}"#;
     let shown = http(422, body).for_caller(Shape::OpenAi).unwrap();
@@ -267,6 +288,7 @@ fn an_error_inside_a_success_counts_like_its_status() {
     for none in [
         r#"{"error":null}"#,
         r#"{"error":false}"#,
+        r#"{"error":0}"#,
         r#"{"error":""}"#,
         r#"{"error":{ }}"#,
     ] {

@@ -60,12 +60,16 @@ impl Grammar for Responses {
         {
             return Err(Box::new(error));
         }
+        if !chunk.known
+            && let Some(said) = UpstreamError::from_stray(data)
+        {
+            return Err(Box::new(said));
+        }
         if let Some(report) = chunk
             .usage
             .and_then(|value| UsageReport::from_gemini(data, value))
         {
-            // Cumulative: the last one counts.
-            state.usage = Some(report);
+            state.report(report);
         }
         state.events += u64::from(chunk.known);
         state.content |= chunk.content;

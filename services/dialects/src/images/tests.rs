@@ -189,6 +189,7 @@ fn an_error_in_the_stream_is_a_failure() {
     for event in [
         "event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"no\"}\n\n",
         "data: {\"error\":{\"message\":\"no\",\"code\":503}}\n\n",
+        "data: {\"type\":\"image_generation.failed\",\"message\":\"no\",\"code\":503}\n\n",
         "data: nothing\n\n",
     ] {
         let mut stream = open(STREAMED);

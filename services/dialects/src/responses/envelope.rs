@@ -72,6 +72,12 @@ impl Envelope {
         }
     }
 
+    /// Whether it failed, whatever the event is called that it ends with.
+    pub(super) fn failed(&self, text: &str) -> bool {
+        let error = |error| UpstreamError::from_embedded(text, error).is_some();
+        self.status.as_deref() == Some("failed") || self.error.is_some_and(error)
+    }
+
     /// Why it failed: its `error` is classified by its code (SPEC FWD-5).
     pub(super) fn failure(&self, text: &str) -> Box<UpstreamError> {
         let said = self

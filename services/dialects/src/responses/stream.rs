@@ -164,6 +164,9 @@ impl Grammar for Events {
             Meaning::Frame if !kind.starts_with("response.") && read.says_error() => {
                 return Err(said(data, &read));
             }
+            Meaning::Frame if kind.is_empty() && UpstreamError::from_stray(data).is_some() => {
+                return Err(said(data, &read));
+            }
             Meaning::Failed if !replay => {
                 let response = self.response(data, &read, event)?;
                 state.usage = response.usage(data).or(state.usage.take());
@@ -171,11 +174,18 @@ impl Grammar for Events {
             }
             Meaning::Lifecycle => {
                 let response = self.response(data, &read, event)?;
+                if !replay && response.failed(data) {
+                    return Err(response.failure(data));
+                }
                 self.begin(&response, state);
                 self.pass_response(&response, event, state);
             }
             Meaning::End | Meaning::Failed => {
                 let response = self.response(data, &read, event)?;
+                if !replay && response.failed(data) {
+                    state.usage = response.usage(data).or(state.usage.take());
+                    return Err(response.failure(data));
+                }
                 self.end(&response, data, state);
                 self.pass_response(&response, event, state);
             }

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::{Codec, SseError};
+use super::{Codec, SseError, write_event};
 use crate::error::UpstreamError;
 use crate::json::Nesting;
 
@@ -42,9 +42,11 @@ impl Framing {
 }
 
 /// Turns bare objects into events, split anywhere. Between objects white space, commas, brackets and record separators
-/// are skipped; anything else is handed on as an event of its own, which its reader will refuse.
+/// are skipped; OpenAI's end mark stays one; anything else is handed on as an event of its own, which its reader will refuse.
 #[derive(Debug)]
 pub struct ObjectSplitter {
+    /// How much of the end mark was read.
+    marked: usize,
     pending: BytesMut,
     nesting: Nesting,
     max_event: usize,
@@ -55,10 +57,42 @@ impl ObjectSplitter {
     #[must_use]
     pub fn new(max_event: usize) -> Self {
         Self {
+            marked: 0,
             pending: BytesMut::new(),
             nesting: Nesting::default(),
             max_event,
         }
+    }
+}
+
+/// What ends a stream of OpenAI's dialect.
+const MARK: &[u8] = b"[DONE]";
+
+impl ObjectSplitter {
+    /// Whether a byte between objects belongs to the end mark, which is written when it is whole.
+    fn mark(&mut self, byte: u8, out: &mut BytesMut) -> bool {
+        if MARK.get(self.marked) == Some(&byte) {
+            self.marked += 1;
+            if self.marked == MARK.len() {
+                write_event(out, None, "[DONE]");
+                self.marked = 0;
+            }
+            return true;
+        }
+        self.no_mark(out);
+        if byte == b'[' {
+            self.marked = 1;
+        }
+        self.marked > 0
+    }
+
+    /// What was read was no end mark. A bracket alone is nothing.
+    fn no_mark(&mut self, out: &mut BytesMut) {
+        if self.marked > 1 {
+            let read = MARK.get(1..self.marked).unwrap_or_default();
+            write_event(out, None, std::str::from_utf8(read).unwrap_or_default());
+        }
+        self.marked = 0;
     }
 }
 
@@ -67,6 +101,9 @@ impl Codec for ObjectSplitter {
         out.reserve(bytes.len() + 16);
         for &byte in bytes {
             let outside = self.nesting.depth() == 0;
+            if outside && self.mark(byte, out) {
+                continue;
+            }
             if outside
                 && matches!(
                     byte,
@@ -99,6 +136,11 @@ impl Codec for ObjectSplitter {
     }
 
     fn finish(&mut self) -> Bytes {
+        let mut half = BytesMut::new();
+        self.no_mark(&mut half);
+        if !half.is_empty() {
+            return half.freeze();
+        }
         if self.pending.is_empty() {
             return Bytes::new();
         }

@@ -28,7 +28,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Takes over what `value` says: a number replaces the one before it (CASES A20), what is absent or `null` stays.
+    /// Takes over what `value` says: a number replaces the one before it (CASES A20), what is absent or `null` stays. So does
+    /// what was counted when a zero follows: counts are cumulative, and some upstreams tell the input only once.
     fn take(&mut self, text: &str, value: Value) -> Result<(), JsonError> {
         let mut cursor = Cursor::at_value(text, value);
         cursor.enter_object()?;
@@ -47,7 +48,9 @@ impl Counts {
                 }
                 _ => continue,
             };
-            *place = count.or(*place);
+            *place = count
+                .filter(|count| *count > 0 || place.is_none())
+                .or(*place);
         }
         Ok(())
     }
@@ -64,7 +67,9 @@ impl Counts {
                 "thinking_tokens" => &mut self.thinking,
                 _ => continue,
             };
-            *place = count.or(*place);
+            *place = count
+                .filter(|count| *count > 0 || place.is_none())
+                .or(*place);
         }
         Ok(())
     }

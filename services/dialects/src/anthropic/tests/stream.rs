@@ -218,6 +218,10 @@ fn later_numbers_replace_earlier_ones_and_are_never_added() {
         (Some(10), Some(2455), Some(5))
     );
     assert_eq!(again.stream.usage().unwrap().raw, full);
+    // Who tells the input only once says zero then: a count never goes back to that.
+    let zeros = r#"{"input_tokens":0,"cache_read_input_tokens":0,"output_tokens":23}"#;
+    let zeros = self::run(&hello().replace(r#"{"output_tokens":23}"#, zeros));
+    assert_eq!(zeros.usage(), expected);
 }
 
 #[test]
@@ -250,7 +254,10 @@ fn an_error_before_content_leaves_no_trace_and_after_it_no_end_mark() {
     assert_eq!((first.class(), first.out.as_str()), (Class::Overloaded, ""));
     let begun = start(USAGE) + &block(0, TEXT) + &text("x");
     let late = run(&(begun.clone() + &failed));
-    assert_eq!((late.class(), late.out), (Class::Overloaded, begun));
+    assert_eq!((late.class(), &late.out), (Class::Overloaded, &begun));
+    let stray = begun.clone() + "data: {\"detail\":\"secret words\"}\n\n" + LAST;
+    let stray = run(&stray);
+    assert_eq!((stray.class(), stray.out), (Class::Server, begun));
     let openai = run("data: {\"error\":{\"message\":\"slow down\",\"code\":429}}\n\n");
     assert_eq!(openai.class(), Class::RateLimited);
     let flat = run("event: error\ndata: {\"type\":\"rate_limit_error\",\"message\":\"x\"}\n\n");
@@ -305,6 +312,8 @@ fn events_without_a_name_get_one_and_odd_framing_becomes_canonical() {
         .replace("event: message_start\n", "")
         .replace("data: ", "data:");
     assert_eq!(run(&odd).out, hello());
+    let other = hello().replace("event: message_start\n", "event: message\n");
+    assert_eq!(run(&other).out, hello());
     let crlf = hello().replace('\n', "\r\n");
     assert_eq!(run(&crlf).out, hello());
     let marked = hello().replace(LAST, &format!("data: [DONE]\n\n{LAST}"));

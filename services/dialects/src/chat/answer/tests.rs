@@ -50,6 +50,14 @@ fn a_success_that_is_none_is_a_failure() {
             r#"{"object":"error","message":"x","code":404}"#,
             Class::NotFound,
         ),
+        (
+            r#"{"type":"error","message":"x","code":"overloaded"}"#,
+            Class::Overloaded,
+        ),
+        (
+            r#"{"choices":[{"index":0,"message":{"content":""},"finish_reason":"error","error":{"code":429,"message":"x"}}]}"#,
+            Class::RateLimited,
+        ),
         (ANSWER.get(..90).unwrap(), Class::Malformed),
     ] {
         assert_eq!(
@@ -60,6 +68,8 @@ fn a_success_that_is_none_is_a_failure() {
             "{body}"
         );
     }
+    let no_error = ANSWER.replacen('{', "{\"error\":0,", 1);
+    assert!(ChatAnswer::read(no_error.as_bytes(), Payload::Message, 100).is_ok());
     let null_error = ANSWER.replacen('{', "{\"error\":null,", 1);
     assert!(ChatAnswer::read(null_error.as_bytes(), Payload::Message, 100).is_ok());
 }

@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use super::*;
 use crate::carry::AnswerStream as _;
 use crate::sse::{Codec as _, Framing, ObjectSplitter};
+use crate::usage::UsageReport;
 
 const ROLE: &str = r#"{"id":"c","object":"chat.completion.chunk","model":"up","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#;
 const DONE_DATA: &str = "[DONE]";
@@ -302,6 +303,55 @@ fn usage_that_was_asked_for_comes_once_and_last() {
 }
 
 #[test]
+fn usage_that_stands_in_a_choice_is_the_streams() {
+    let told = finish("").replace(
+        r#""finish_reason""#,
+        &format!("{},\"finish_reason\"", &REPORT[1..]),
+    );
+    let input = sse(&[&text("a", ""), &told, DONE_DATA]);
+    let run_as = |asking| {
+        let run = run(asking, &input);
+        run.result.unwrap();
+        let usage = run.stream.usage().unwrap().usage;
+        assert_eq!((usage.input, usage.output), (Some(26), Some(5)));
+        run.out
+    };
+    assert_eq!(run_as(Asking::default()), input, "not asked for by us");
+    let out = run_as(asked());
+    let chunks: Vec<&str> = out.split("\n\n").collect();
+    assert!(chunks[0].ends_with(r#","usage":null}"#), "{out}");
+    assert!(chunks[1].ends_with(r#","usage":null}"#), "{out}");
+    let last: Tree = serde_json::from_str(&chunks[2]["data: ".len()..]).unwrap();
+    assert_eq!(
+        (&last["choices"], &last["usage"]["prompt_tokens"]),
+        (&json!([]), &json!(26))
+    );
+    assert_eq!(chunks[3], "data: [DONE]");
+}
+
+#[test]
+fn zeros_after_what_was_told_are_no_usage() {
+    let zeros = usage_chunk()
+        .replace("26", "0")
+        .replace("5,", "0,")
+        .replace("31", "0");
+    assert!(zeros.contains(r#""completion_tokens":0"#), "{zeros}");
+    for asking in [Asking::default(), asked()] {
+        let events = [&text("a", ""), &finish(REPORT), &zeros, DONE_DATA];
+        let run = run(asking.clone(), &sse(&events));
+        run.result.unwrap();
+        assert_eq!(run.stream.usage().unwrap().usage.output, Some(5));
+        assert!(!run.out.contains("_tokens\":0"), "{}", run.out);
+        assert_eq!(run.out.contains("_tokens\":26"), asking.include_usage);
+    }
+    let all = run(
+        Asking::default(),
+        &sse(&[&text("a", ""), &finish(""), &zeros, DONE_DATA]),
+    );
+    assert_eq!(all.stream.usage().unwrap().usage.output, Some(0));
+}
+
+#[test]
 fn the_public_name_is_put_in_everywhere() {
     let input = sse(&[
         ROLE,
@@ -422,6 +472,35 @@ fn errors_are_found_and_never_counted_as_output() {
         "event: error\ndata: {\"message\":\"x\",\"code\":\"server_is_overloaded\"}\n\n",
     );
     assert_eq!(named.class(), Class::Overloaded);
+    let typed = r#"{"type":"error","message":"x","code":"server_is_overloaded"}"#;
+    let typed = sse(&[&text("abc", ""), typed, DONE_DATA]);
+    assert_eq!(run(Asking::default(), &typed).class(), Class::Overloaded);
+    // In forms that nobody knows: errors if no finish reason comes, signs of life if one does.
+    for aside in [
+        r#"{"detail":"Internal error"}"#,
+        r#"{"message":"Internal error","code":500}"#,
+        r#"{"errors":[{"text":"x"}]}"#,
+    ] {
+        let cut = run(
+            Asking::default(),
+            &sse(&[&text("abc", ""), aside, DONE_DATA]),
+        );
+        assert_eq!(cut.class(), Class::Server, "{aside}");
+        assert_eq!(cut.out, sse(&[text("abc", "")]));
+        let events = [&text("abc", ""), aside, &finish(""), DONE_DATA];
+        let whole = run(Asking::default(), &sse(&events));
+        assert_eq!(whole.out, sse(&[events[0], events[2], DONE_DATA]));
+    }
+    let ping = sse(&[&text("abc", ""), r#"{"type":"ping"}"#, "{}", DONE_DATA]);
+    assert!(run(Asking::default(), &ping).result.is_ok());
+    let of_choice = finish("").replace(
+        r#""finish_reason""#,
+        r#""error":{"code":502,"message":"x"},"finish_reason""#,
+    );
+    let broken = sse(&[&text("abc", ""), &of_choice, DONE_DATA]);
+    let broken = run(Asking::default(), &broken);
+    assert_eq!(broken.class(), Class::Server);
+    assert_eq!(broken.out, sse(&[text("abc", "")]));
     let null = sse(&[&text("a", r#","error":null"#), &finish(""), DONE_DATA]);
     assert_eq!(run(Asking::default(), &null).out, null);
 }
@@ -535,6 +614,13 @@ fn bare_objects_are_read_too() {
     ] {
         assert_eq!(run(objects(), &input).out, want);
     }
+    let marked = events.join("\n") + "\n[DONE]\n";
+    for cut in 0..marked.len() {
+        assert_eq!(carry(objects(), marked.as_bytes(), &[cut]).out, want);
+    }
+    let half = events.join("\n") + "\n[DO";
+    assert_eq!(run(objects(), &half).class(), Class::Malformed);
+    assert_eq!(run(objects(), "[DONG]").class(), Class::Malformed);
     assert_eq!(run(objects(), &events[0][..40]).class(), Class::Cut);
     assert_eq!(run(objects(), "nonsense").class(), Class::Malformed);
     assert_eq!(

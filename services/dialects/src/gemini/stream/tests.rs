@@ -269,6 +269,17 @@ fn errors_are_found_and_never_counted_as_output() {
     assert_eq!(later.result.unwrap_err().class, Class::Overloaded);
     assert_eq!(later.out, sse(&[text("a")]));
     assert_eq!(later.stream.text().text(), "a");
+    for (stray, class) in [
+        (
+            r#"{"code":503,"message":"busy","status":"UNAVAILABLE"}"#,
+            Class::Overloaded,
+        ),
+        (r#"{"detail":"secret words"}"#, Class::Server),
+    ] {
+        let stray = run(Asking::default(), &sse(&[text("a"), stray.to_owned()]));
+        assert_eq!(stray.result.unwrap_err().class, class);
+        assert_eq!(stray.out, sse(&[text("a")]));
+    }
     let unwrapped = Asking {
         objects: true,
         ..Asking::default()

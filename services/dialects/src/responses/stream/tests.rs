@@ -318,6 +318,28 @@ fn failures() -> Vec<(String, Class, &'static str)> {
             "rate_limit_exceeded",
         ),
         (failed("invalid_prompt"), Class::Request, "invalid_prompt"),
+        (
+            failed("server_error").replace("response.failed", "response.completed"),
+            Class::Server,
+            "server_error",
+        ),
+        (
+            failed("rate_limit_exceeded")
+                .replace("response.failed", "response.incomplete")
+                .replace("\"failed\"", "\"incomplete\""),
+            Class::RateLimited,
+            "rate_limit_exceeded",
+        ),
+        (
+            failed("rate_limit_exceeded").replace("response.failed", "response.in_progress"),
+            Class::RateLimited,
+            "rate_limit_exceeded",
+        ),
+        (
+            "data: {\"message\":\"why\",\"code\":\"server_error\"}\n\n".to_owned(),
+            Class::Server,
+            "server_error",
+        ),
         (flat("server_error"), Class::Server, "server_error"),
         (
             flat("rate_limit_exceeded"),
