@@ -149,6 +149,17 @@ impl Fault {
         }
     }
 
+    /// The same for a caller whose errors have this `shape`. Google's API has no 502: that a model is overloaded it says by 503,
+    /// which its clients expect of it (ERR-2).
+    pub(crate) fn failure_in(&self, shape: Shape) -> Failure {
+        match (shape, self.kind) {
+            (Shape::Gemini, Kind::Answer(Class::Overloaded)) => {
+                Failure::new(Reason::Unavailable, "the upstream is overloaded")
+            }
+            _ => self.failure(),
+        }
+    }
+
     /// What the caller gets when this was the last attempt (FWD-4). Names no account and no address.
     pub(crate) fn failure(&self) -> Failure {
         if let Some(unsent) = &self.unsent {
@@ -323,6 +334,20 @@ mod tests {
         }
         let limited = answer(Class::RateLimited).failure();
         assert_eq!(limited.retry_after_secs(), Some(1));
+    }
+
+    #[test]
+    fn google_says_by_503_that_a_model_is_overloaded() {
+        let overloaded = answer(Class::Overloaded);
+        for (shape, reason) in [
+            (Shape::Gemini, Reason::Unavailable),
+            (Shape::OpenAi, Reason::UpstreamFailed),
+            (Shape::Anthropic, Reason::UpstreamFailed),
+        ] {
+            assert_eq!(overloaded.failure_in(shape).reason, reason);
+        }
+        let broken = answer(Class::Server).failure_in(Shape::Gemini);
+        assert_eq!(broken.reason, Reason::UpstreamFailed);
     }
 
     #[test]

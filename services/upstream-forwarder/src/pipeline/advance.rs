@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::{Conductor, Course, Ended, admit::Request};
 use crate::{
+    asked::shape,
     caller::Caller,
     domain::{
         outcome::{Fault, Kind},
@@ -37,7 +38,7 @@ pub(super) async fn advance(
         allowed => usize::try_from(allowed).unwrap_or(usize::MAX),
     };
     if made >= allowed || !conductor.retries.take(conductor.clock.now_us()) {
-        return Err(course.last_word(&fault, None).into());
+        return Err(course.last_word(request, &fault, None).into());
     }
     conductor.meters.retries.inc();
     let mut again_in = None;
@@ -63,7 +64,7 @@ pub(super) async fn advance(
             return Ok(());
         }
     }
-    Err(course.last_word(&fault, again_in).into())
+    Err(course.last_word(request, &fault, again_in).into())
 }
 
 fn key(candidate: &Candidate) -> TargetKey {
@@ -142,10 +143,12 @@ impl Course {
 
     /// The failure of the last attempt. When to come back is the earliest time at which anyone may be usable again: one of
     /// those that were tried, or one whom the scheduler left out (CASES D12).
-    fn last_word(&self, fault: &Fault, again_in: Option<Duration>) -> Failure {
+    fn last_word(&self, request: &Request, fault: &Fault, again_in: Option<Duration>) -> Failure {
         // That the last target had nothing for the request says nothing of the request where another one was merely away.
         let heard = self.heard.as_ref().filter(|_| fault.unsent.is_some());
-        let mut failure = heard.unwrap_or(fault).failure();
+        let mut failure = heard
+            .unwrap_or(fault)
+            .failure_in(shape(request.call.dialect));
         if let Some(own) = failure.retry_after {
             let now = Instant::now();
             let tried = self.limited.iter().map(|(_, at)| *at - now);
