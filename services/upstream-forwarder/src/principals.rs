@@ -130,7 +130,7 @@ impl Principals {
         if text.is_empty() {
             return Err(Failure::new(
                 Reason::InvalidApiKey,
-                "no API key was given; send it as `Authorization: Bearer …`",
+                "no API key was given; send it as `Authorization: Bearer …`, `x-api-key` or `x-goog-api-key`",
             ));
         }
         let digest = self.digest(text)?;

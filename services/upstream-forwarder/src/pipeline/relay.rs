@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use super::{Conductor, Course, Ended, admit::Request, head, keep, settle};
 use crate::{
+    adapter::Adapter,
     asked::shape,
     caller::Caller,
     domain::{
@@ -73,7 +74,7 @@ pub(super) async fn relay(
         let body = body.unwrap_or_default();
         let now = UNIX_EPOCH
             + Duration::from_micros(u64::try_from(conductor.clock.now_us()).unwrap_or(0));
-        let body = adapter.document(body).unwrap_or_default();
+        let body = document(adapter, body).unwrap_or_default();
         let mut error = UpstreamError::from_http(status, &parts.headers, &body, now);
         if let Some(class) = declared::rules(&course.candidate).class_of(&body) {
             error.class = class;
@@ -132,7 +133,7 @@ fn whole(
         text_bound: conductor.config.count_output,
         content_type,
     };
-    let body = &adapter.document(body.clone())?;
+    let body = &document(adapter, body.clone())?;
     if let Some(failure) = declared::rules(&course.candidate).failure_in(body) {
         return Err(failure);
     }
@@ -146,6 +147,17 @@ fn whole(
     }
     Ok(answer)
 }
+
+/// A body as its dialect's own document, without a mark of byte order before JSON: clients need not bear one.
+fn document(adapter: &Arc<dyn Adapter>, body: Bytes) -> Result<Bytes, Box<UpstreamError>> {
+    let body = adapter.document(body)?;
+    let json = body.strip_prefix(BOM).map(<[u8]>::trim_ascii_start);
+    let json = json.is_some_and(|json| json.starts_with(b"{") || json.starts_with(b"["));
+    Ok(if json { body.slice(BOM.len()..) } else { body })
+}
+
+/// U+FEFF in UTF-8.
+const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The name that answers must carry, where the target's is another one.
 fn public_model<'a>(request: &'a Request, course: &Course) -> Option<&'a str> {

@@ -9,7 +9,7 @@ use switchboard_proto::{
     common::v1::{Dialect, Endpoint, Usage, UsageSource},
 };
 
-use crate::rig::{Answer, Rig};
+use crate::rig::{Answer, Rig, SECRET};
 
 const FORM: &str = "multipart/form-data; boundary=BB";
 
@@ -220,6 +220,15 @@ async fn a_page_is_neither_speech_nor_a_transcript() {
     let errors: Vec<_> = settled.attempts.iter().map(|a| a.error.as_str()).collect();
     assert_eq!(errors, ["malformed", "malformed"]);
     assert!(settled.charge_nothing);
+    let error = r#"{ "error": {"message": "busy", "code": 503}}"#;
+    rig.upstream
+        .push_on_key(SECRET, Script::body(200, "audio/mpeg", error));
+    rig.upstream.push(Script::body(200, "audio/mpeg", "{sound"));
+    let spoken = rig.ask(Dialect::OpenaiAudio, Endpoint::Speech, &body).await;
+    assert_eq!((spoken.failure.clone(), spoken.text()), (None, "{sound"));
+    let settled = rig.settlement(&spoken.id).await;
+    let errors: Vec<_> = settled.attempts.iter().map(|a| a.error.as_str()).collect();
+    assert_eq!(errors, ["overloaded", ""]);
 
     rig.upstream.push(Script::html(200));
     rig.upstream

@@ -70,7 +70,6 @@ async fn what_fails_before_content_is_answered_by_another_account() {
         let rig = spoken.rig().await;
         let vendor = spoken.vendor;
         for &stream in spoken.ways() {
-            let cut = coded("gzip", spoken.answer(stream).as_bytes()).await;
             let kind = if stream {
                 "text/event-stream"
             } else {
@@ -88,16 +87,19 @@ async fn what_fails_before_content_is_answered_by_another_account() {
                 ("empty", Script::body(200, kind, "")),
                 ("reset", Script::reset()),
                 (
-                    "cut coding",
-                    Script::body(200, kind, cut[..cut.len() / 2].to_vec())
-                        .header("content-encoding", "gzip"),
-                ),
-                (
                     "unknown coding",
                     Script::body(200, kind, "x").header("content-encoding", "lzma"),
                 ),
             ] {
                 moves_on(&rig, &spoken, stream, what, script).await;
+            }
+            for coding in ["gzip", "deflate", "br", "zstd"] {
+                let whole = coded(coding, spoken.answer(stream).as_bytes()).await;
+                for end in [0, whole.len() / 2] {
+                    let cut = Script::body(200, kind, whole[..end].to_vec());
+                    let cut = cut.header("content-encoding", coding);
+                    moves_on(&rig, &spoken, stream, &format!("cut {coding}"), cut).await;
+                }
             }
         }
         if let Some([begun, ..]) = &spoken.stream {
@@ -181,21 +183,6 @@ async fn a_stream_is_the_same_however_its_bytes_arrive() {
                 assert_eq!(answer.text(), expected, "{}: {bytes:?}", spoken.name);
             }
         }
-        rig.end().await;
-    }
-}
-
-#[tokio::test]
-async fn a_whole_answer_under_the_type_of_events_is_streamed() {
-    for spoken in streaming() {
-        let rig = spoken.rig().await;
-        let script = Script::event_bytes(spoken.answer(false));
-        rig.upstream.push(script.one_byte_writes());
-        let answer = spoken.ask(&rig, true).await;
-        assert_eq!((answer.failure.clone(), answer.event_stream), (None, true));
-        let text = answer.text();
-        assert!(text.contains(spoken.end), "{}: {text}", spoken.name);
-        assert!(!text.starts_with('{'), "{}: {text}", spoken.name);
         rig.end().await;
     }
 }

@@ -10,6 +10,7 @@ mod endpoints;
 mod every_dialect;
 mod failover;
 mod gemini;
+mod labels;
 mod leaving;
 mod ledger;
 mod lost;

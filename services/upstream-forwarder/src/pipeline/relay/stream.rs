@@ -5,17 +5,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use http::{HeaderMap, header};
 use switchboard_dialects::{
     AnswerStream, Class, Form, ReadOptions, StreamOptions, UpstreamError,
-    sse::{Codec, Framing},
+    sse::{Codec, Framing, ObjectSplitter},
 };
 use switchboard_proto::inference::v1::StreamProgress;
 
 use super::{
     super::{Conductor, Course, Ended, admit::Request, head, keep, settle},
-    Begun, Relayed, collect, public_model, refuse,
+    BOM, Begun, Relayed, collect, document, public_model, refuse,
 };
 use crate::{
     adapter::Reading,
@@ -57,23 +57,29 @@ pub(super) async fn relay(
         Some(Framing::Whole) => Reading::Whole,
         _ => adapter.reading(content_type, conductor.config.event_limit),
     };
-    // With what a document begins here that is no stream.
-    let mut whole: &[u8] = b"";
+    // What begins like events is a stream, whatever it is called, and what begins like a document is none.
+    let called_json = framing.is_none() && Framing::of(content_type) == Framing::Whole;
+    let mut whole = Whole::Never;
     let mut codec = match reading {
         Reading::Events => {
-            whole = b"{[";
+            whole = Whole::Beginning(b"{[");
             None
         }
         Reading::Coded(codec) => Some(codec),
         Reading::WholeOrArray(codec) => {
-            whole = b"{";
+            whole = Whole::Beginning(b"{");
             Some(codec)
+        }
+        Reading::Whole if called_json => {
+            whole = Whole::Always;
+            None
         }
         Reading::Whole => {
             let whole = (body, content_type);
             return relay_whole(conductor, request, course, caller, whole, secret).await;
         }
     };
+    let raw = request.asked.form() == Form::Bytes;
     let mut begun = Begun::Nothing;
     // Who keeps the answer is written down while the model thinks. Another attempt's answer is another one.
     let mut binding = None;
@@ -82,8 +88,18 @@ pub(super) async fn relay(
         let (due, late) = course.patience(begun);
         let next = keep::meanwhile(&mut binding, body.next());
         let read = match caller.attend_until(due, next).await? {
-            Ok(Some(Ok(bytes))) => {
-                if begun == Begun::Nothing && is_document(request, &bytes, whole) {
+            Ok(Some(Ok(mut bytes))) => {
+                if begun == Begun::Nothing && bytes.starts_with(BOM) && !raw {
+                    bytes.advance(BOM.len());
+                }
+                let events = called_json && begins(&bytes, EVENTS);
+                if begun == Begun::Nothing && events {
+                    codec = None;
+                } else if begun == Begun::Nothing && called_json && begins(&bytes, b"[") {
+                    codec.get_or_insert_with(|| {
+                        Box::new(ObjectSplitter::new(conductor.config.event_limit))
+                    });
+                } else if begun == Begun::Nothing && is_document(request, &bytes, whole) {
                     let whole = (body.unread(bytes), content_type);
                     return relay_whole(conductor, request, course, caller, whole, secret).await;
                 }
@@ -134,11 +150,36 @@ pub(super) async fn relay(
     }
 }
 
+/// What is a document instead of a stream.
+#[derive(Clone, Copy)]
+enum Whole {
+    Never,
+    /// What begins with one of these.
+    Beginning(&'static [u8]),
+    Always,
+}
+
+/// With what the lines of events begin: a field, or a comment. No JSON does.
+const EVENTS: &[u8] = b":deir";
+
 /// Whether what begins like this is a document, also under the content type of events, where it mostly is an error: no
-/// event begins so.
-fn is_document(request: &Request, first: &[u8], whole: &[u8]) -> bool {
-    let begins = first.trim_ascii_start().first();
-    request.asked.form() != Form::Bytes && begins.is_some_and(|byte| whole.contains(byte))
+/// event begins so. Bytes that mean nothing to us are one only where they are an error beyond doubt.
+fn is_document(request: &Request, first: &[u8], whole: Whole) -> bool {
+    if request.asked.form() == Form::Bytes {
+        let member = first.trim_ascii_start().strip_prefix(b"{");
+        return member.is_some_and(|member| member.trim_ascii_start().starts_with(b"\"error\""));
+    }
+    match whole {
+        Whole::Never => false,
+        Whole::Beginning(with) => begins(first, with),
+        Whole::Always => true,
+    }
+}
+
+/// Whether bytes begin with one of these, white space apart.
+fn begins(bytes: &[u8], with: &[u8]) -> bool {
+    let first = bytes.trim_ascii_start().first();
+    first.is_some_and(|byte| with.contains(byte))
 }
 
 /// What makes events of an upstream's own framing, where it has one.
@@ -253,7 +294,7 @@ async fn relay_whole(
         Err(kind) => return Ok(Relayed::Failed(Fault::of(kind))),
     };
     let adapter = conductor.adapters.of(&course.candidate.provider);
-    let read = adapter.document(body).and_then(|body| {
+    let read = document(adapter, body).and_then(|body| {
         if let Some(failure) = declared::rules(&course.candidate).failure_in(&body) {
             return Err(failure);
         }
