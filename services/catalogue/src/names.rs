@@ -91,7 +91,18 @@ impl NameIndex {
             None => name,
         };
         let found = self.resolve(asked)?;
-        group.offers(found.name).then_some(found)
+        self.offered(group, found.name).then_some(found)
+    }
+
+    /// Whether the group offers a model, by its canonical name. The group's list may call it by an alias or a date.
+    pub fn offered(&self, group: &Group, name: &str) -> bool {
+        let Some(models) = group.models.as_deref() else {
+            return true;
+        };
+        listed(models, name)
+            || models.iter().any(|entry| {
+                !is_pattern(entry) && self.resolve(entry).is_some_and(|found| found.name == name)
+            })
     }
 
     fn plain<'m>(&'m self, name: &str, exact: Match, alias: Match) -> Option<Resolved<'m>> {
@@ -113,13 +124,6 @@ impl NameIndex {
 }
 
 impl Group {
-    /// Whether the group offers a model, by its canonical name.
-    pub fn offers(&self, name: &str) -> bool {
-        self.models
-            .as_deref()
-            .is_none_or(|models| listed(models, name))
-    }
-
     /// Whether an account may serve the group.
     pub fn served_by(&self, account: &str) -> bool {
         self.accounts
@@ -313,5 +317,20 @@ models:
         );
         assert_eq!(index.resolve_in(&group, "gpt-4.1").unwrap().name, "gpt-4.1");
         assert_eq!(index.resolve_in(&group, "gpt-3"), None);
+    }
+
+    #[test]
+    fn a_groups_list_may_call_a_model_by_an_alias_or_a_date() {
+        let models = models();
+        let index = NameIndex::new(&models);
+        let canonical = models[0].name.as_str();
+        let alias = models[0].aliases[0].as_str();
+        for entry in [alias, &format!("{canonical}-20250101")] {
+            let group = serde_json::json!({"name": "g", "models": [entry]});
+            let group: Group = serde_json::from_value(group).unwrap();
+            assert!(index.offered(&group, canonical), "{entry}");
+            assert_eq!(index.resolve_in(&group, alias).unwrap().name, canonical);
+            assert!(!index.offered(&group, "other"));
+        }
     }
 }

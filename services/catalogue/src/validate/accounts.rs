@@ -22,6 +22,13 @@ pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: 
     );
     for (index, account) in accounts.iter().enumerate() {
         let at = list.index(index);
+        if account.name.contains('/') {
+            errors.report(
+                &at.key("name"),
+                "the name holds `/`: costs are named account/model",
+                "write a name without `/`",
+            );
+        }
         address(account, &at, errors, warnings);
         credential(context, account, &at, errors);
         numbers(account, &at, errors);

@@ -85,11 +85,17 @@ fn one(context: &Context<'_>, group: &Group, at: &Path<'_>, errors: &mut Problem
                 "write a name without `*`",
             );
         }
-        if context.model(model, &here, errors).is_some()
+        if is_pattern(model) {
+            errors.report(
+                &here,
+                format!("{} is a pattern, which no upstream knows", quoted(model)),
+                "write a name that the pattern stands for",
+            );
+        } else if context.model(model, &here, errors).is_some()
             && context
                 .models
                 .resolve(model)
-                .is_some_and(|found| !group.offers(found.name))
+                .is_some_and(|found| !context.models.offered(group, found.name))
         {
             errors.report(
                 &here,

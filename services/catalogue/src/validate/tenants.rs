@@ -311,7 +311,7 @@ fn key(
                     && context
                         .models
                         .resolve(model)
-                        .is_some_and(|found| !group.offers(found.name))
+                        .is_some_and(|found| !context.models.offered(group, found.name))
             });
             if outside {
                 errors.report(

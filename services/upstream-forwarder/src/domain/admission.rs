@@ -12,7 +12,7 @@ use switchboard_proto::{
     common::v1::{Dialect, TargetRule},
 };
 
-use super::catalogue::{Catalogue, Resolved, allows};
+use super::catalogue::{Catalogue, Resolved};
 
 /// A principal with what its checks need read once.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Caller {
         let Some(resolved) = catalogue.resolve(&who.group, name) else {
             return Err(unknown_model(name));
         };
-        if !allows(&who.models, &resolved) {
+        if !catalogue.allows(&who.group, &who.models, &resolved) {
             return Err(Failure::new(
                 Reason::ModelNotAllowed,
                 format!("this API key may not call the model `{}`", shown(name)),

@@ -61,14 +61,30 @@ impl Catalogue {
         }
         let weight = |at: &usize| models.get(*at).map_or(0, |m| glob::weight(&m.name));
         patterns.sort_by_key(|at| std::cmp::Reverse(weight(at)));
-        let groups = snapshot.groups.into_iter().map(|g| (g.name.clone(), g));
-        Self {
+        let mut catalogue = Self {
             version: snapshot.version,
-            groups: groups.collect(),
+            groups: HashMap::new(),
             models,
             by_name,
             by_alias,
             patterns,
+        };
+        let groups = snapshot.groups.into_iter().map(|mut group| {
+            for entry in &mut group.models {
+                catalogue.call_by_its_name(entry);
+            }
+            (group.name.clone(), group)
+        });
+        catalogue.groups = groups.collect();
+        catalogue
+    }
+
+    /// Lists of models are of names, aliases and patterns; what is compared with them is canonical (AUTH-4).
+    fn call_by_its_name(&self, entry: &mut String) {
+        if !glob::is_pattern(entry)
+            && let Some(resolved) = self.lookup(entry)
+        {
+            *entry = resolved.public_name;
         }
     }
 
@@ -137,16 +153,23 @@ impl Catalogue {
         let mut seen = std::collections::HashSet::new();
         let visible = |name: String| {
             let resolved = self.resolve(&group.name, &name)?;
-            let fresh = allows(allowed, &resolved) && seen.insert(name.clone());
+            let fresh = self.allows(&group.name, allowed, &resolved) && seen.insert(name.clone());
             fresh.then_some((name, resolved.model))
         };
         names.into_iter().filter_map(visible).collect()
     }
-}
 
-/// Whether a key's list admits the model; an empty list admits all of its group's.
-pub(crate) fn allows(list: &[String], resolved: &Resolved) -> bool {
-    list.is_empty() || offers(list, resolved)
+    /// Whether a key's list admits the model; an empty list admits all of its group's. It may call a model by any name that
+    /// callers of the group may.
+    pub(crate) fn allows(&self, group: &str, list: &[String], resolved: &Resolved) -> bool {
+        let means = |entry: &String| {
+            let meant = (!glob::is_pattern(entry)).then(|| self.resolve(group, entry));
+            meant
+                .flatten()
+                .is_some_and(|meant| meant.public_name == resolved.public_name)
+        };
+        offers(list, resolved) || list.iter().any(means)
+    }
 }
 
 fn offers(list: &[String], resolved: &Resolved) -> bool {
@@ -165,9 +188,22 @@ fn without_date(name: &str) -> Option<&str> {
             b'-' => byte == b'-',
             _ => byte.is_ascii_digit(),
         });
-        (fits && !base.is_empty()).then_some(base)
+        (fits && !base.is_empty() && ends_in_a_day(suffix)).then_some(base)
     };
     cut(11, b"-0000-00-00").or_else(|| cut(9, b"-00000000"))
+}
+
+/// Whether the last digits of a date's form are a month and a day, as the catalogue's own index asks.
+fn ends_in_a_day(suffix: &str) -> bool {
+    let mut digits = suffix
+        .bytes()
+        .rev()
+        .filter(u8::is_ascii_digit)
+        .map(|digit| digit - b'0');
+    let mut two = || Some(digits.next()? + 10 * digits.next()?);
+    let (day, month) = (two(), two());
+    day.is_some_and(|day| (1..=31).contains(&day))
+        && month.is_some_and(|month| (1..=12).contains(&month))
 }
 
 #[cfg(test)]
@@ -237,6 +273,10 @@ mod tests {
         assert_eq!(public("all", "text-old"), pair("text", "text"));
         assert_eq!(public("all", "text-20250101"), pair("text", "text"));
         assert_eq!(public("all", "text-old-2025-01-01"), pair("text", "text"));
+        // Eight digits are not a date by that.
+        assert_eq!(public("all", "text-20251301"), None);
+        assert_eq!(public("all", "text-2025-01-32"), None);
+        assert_eq!(public("all", "text-12345678"), None);
         assert_eq!(public("all", "gpt-5"), pair("gpt-5", "gpt-5"));
         assert_eq!(public("all", "gpt-5-20250101"), pair("gpt-5", "gpt-5"));
         assert_eq!(public("all", "gpt-4o"), pair("gpt-*", "gpt-4o"));
@@ -252,6 +292,42 @@ mod tests {
         assert_eq!(public("few", "gpt-5"), pair("text", "text"));
         assert_eq!(public("few", "gpt-4o"), None);
         assert_eq!(public("unknown", "text"), None);
+    }
+
+    #[test]
+    fn lists_of_models_may_use_any_of_a_models_names() {
+        let group = |name: &str, models: &[&str]| GroupModels {
+            name: name.to_owned(),
+            models: models.iter().map(|entry| (*entry).to_owned()).collect(),
+            names: [("mine".to_owned(), "text-old".to_owned())].into(),
+        };
+        let catalogue = Catalogue::new(CatalogueSnapshot {
+            version: 3,
+            models: vec![model("text", &["text-old"]), model("gpt-5", &[])],
+            groups: vec![
+                group("alias", &["text-old"]),
+                group("dated", &["text-20250101"]),
+                group("all", &[]),
+            ],
+        });
+        for group in ["alias", "dated"] {
+            for name in ["text", "text-old", "mine"] {
+                let found = catalogue
+                    .resolve(group, name)
+                    .map(|found| found.public_name);
+                assert_eq!(found.as_deref(), Some("text"), "{group} {name}");
+            }
+            assert!(catalogue.resolve(group, "gpt-5").is_none());
+        }
+        let (text, other) = ("text", "gpt-5");
+        for entry in ["text", "text-old", "mine", "text-2025-01-01", "te*"] {
+            let list = [entry.to_owned()];
+            let allows = |name| {
+                let resolved = catalogue.resolve("all", name).unwrap();
+                catalogue.allows("all", &list, &resolved)
+            };
+            assert!(allows(text) && !allows(other), "{entry}");
+        }
     }
 
     #[test]

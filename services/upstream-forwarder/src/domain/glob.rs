@@ -24,9 +24,9 @@ pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains('*')
 }
 
-/// How specific a pattern is: its literal bytes. The most specific one wins.
+/// How specific a pattern is: its literal characters. The most specific one wins.
 pub(crate) fn weight(pattern: &str) -> usize {
-    pattern.len() - pattern.matches('*').count()
+    pattern.chars().filter(|one| *one != '*').count()
 }
 
 #[cfg(test)]

@@ -61,8 +61,14 @@ pub(super) const CASES: &[Case] = &[
     ("concurrency: 5", "tokens_per_minute: 1000000000001", &[
         "25:38: limit_profiles[0].tokens_per_minute: `tokens_per_minute` is more than can be counted; write at most 1000000000000, or leave the key out for no limit",
     ]),
+    ("  - name: claude\n", "  - name: cla/ude\n", &[
+        "7:11: accounts[1].name: the name holds `/`: costs are named account/model; write a name without `/`",
+    ]),
     ("  - name: acme\n", "  - name: ac/me\n", &[
         "27:11: tenants[0].name: the name holds `/`: keys are named tenant/key; write a name without `/`",
+    ]),
+    ("    models: [chat, embed]", "    names: {own: 'chat*'}", &[
+        "23:18: groups[0].names.own: `chat*` is a pattern, which no upstream knows; write a name that the pattern stands for",
     ]),
     ("    models: [chat, embed]", "    class: reserved", &[
         "23:12: groups[0].class: `reserved` needs a share; add `share: 20%`",
