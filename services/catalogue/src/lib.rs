@@ -25,6 +25,7 @@ mod names;
 mod no_effect;
 mod notation;
 mod prices;
+mod pricing;
 mod proxy;
 mod reference;
 mod scalar;
@@ -54,6 +55,7 @@ pub use models::{
 };
 pub use names::{Match, NameIndex, Resolved, matches, without_date};
 pub use prices::{Above, Price, PriceList};
+pub use pricing::Priced;
 pub use proxy::is_proxy;
 pub use reference::{Row, reference};
 pub use scalar::{Cidr, Date, Range, SecretRef};

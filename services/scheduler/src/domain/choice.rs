@@ -153,7 +153,7 @@ fn facts(target: &Target, known: Option<&TargetKnown>, cost: Option<Cost>, depth
         depth,
         error_rate: known.map_or(0.0, TargetKnown::error_rate),
         first_token_us: known.and_then(TargetKnown::first_token_us),
-        unit_cost_nanos: cost.map(|cost| cost.unit_nanos),
+        unit_cost_nanos: cost.and_then(|cost| cost.unit_nanos),
     }
 }
 

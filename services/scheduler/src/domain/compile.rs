@@ -18,7 +18,7 @@ use super::{
     score::Weights,
     supply::{
         Account, AccountStatus, AttemptTimeouts, Capabilities, Cost, Group, Model, QueueRule,
-        Supply, Target,
+        Supply, Target, cost_of,
     },
 };
 
@@ -39,7 +39,7 @@ pub fn compile(version: u64, created_ms: i64, document: &Document, registry: &Re
         .iter()
         .filter_map(|(subject, row)| {
             let (account, model) = subject.split_once('/')?;
-            Some(((account.into(), model.into()), cost(row)?))
+            Some(((account.into(), model.into()), cost(row)))
         })
         .collect();
     let mut models = HashMap::with_capacity(source.models.len());
@@ -168,26 +168,11 @@ fn ceilings(source: &catalogue::Limits) -> Ceilings {
     }
 }
 
-fn cost(row: &SheetRow) -> Option<Cost> {
-    Some(Cost {
+fn cost(row: &SheetRow) -> Cost {
+    Cost {
         version: row.version,
-        unit_nanos: row.unit_nanos()?,
-    })
-}
-
-/// What an upstream model costs: by a sheet of its own, else by the one that follows from the public model's price.
-fn cost_of(
-    costs: &HashMap<(AccountName, ModelName), Cost>,
-    account: &AccountName,
-    upstream_model: &str,
-    public_model: &str,
-) -> Option<Cost> {
-    let find = |subject: &str| {
-        costs
-            .get(&(account.clone(), ModelName::from(subject)))
-            .copied()
-    };
-    find(upstream_model).or_else(|| find(&format!("{upstream_model}@{public_model}")))
+        unit_nanos: row.unit_nanos(),
+    }
 }
 
 fn model(
@@ -218,12 +203,13 @@ fn model(
                 known: key
                     .as_ref()
                     .map(|(account, model)| registry.target(account, model)),
-                cost: cost_of(
-                    costs,
-                    &account.name,
-                    target.upstream_model(&source.name),
-                    &source.name,
-                ),
+                // A list prices each of a pattern's names apart.
+                cost: (!pattern || source.price.is_some())
+                    .then(|| {
+                        let upstream = target.upstream_model(&source.name);
+                        cost_of(costs, &account.name, upstream, &source.name)
+                    })
+                    .flatten(),
                 upstream_model,
                 tier: target.tier,
                 weight: target.weight,
@@ -284,13 +270,20 @@ fn group(source: &catalogue::Group) -> Group {
 /// What forwarders resolve names on and list models from.
 fn announced(version: u64, created: i64, document: &Document) -> CatalogueSnapshot {
     let source = &document.catalogue;
+    let mut prices: HashMap<&str, Vec<catalogue::Priced<'_>>> = HashMap::new();
+    for priced in source.priced() {
+        prices.entry(&priced.model.name).or_default().push(priced);
+    }
     CatalogueSnapshot {
         version,
         models: source
             .models
             .iter()
             .filter(|model| model.status != catalogue::ModelStatus::Disabled)
-            .map(|model| public_model(model, document, created))
+            .map(|model| {
+                let prices = prices.remove(&*model.name).unwrap_or_default();
+                public_model(model, &prices, document, created)
+            })
             .collect(),
         groups: source
             .groups
@@ -309,18 +302,18 @@ fn announced(version: u64, created: i64, document: &Document) -> CatalogueSnapsh
     }
 }
 
-fn public_model(model: &catalogue::Model, document: &Document, created: i64) -> PublicModel {
+fn public_model(
+    model: &catalogue::Model,
+    prices: &[catalogue::Priced<'_>],
+    document: &Document,
+    created: i64,
+) -> PublicModel {
     let effective = model.effective(&document.catalogue.defaults);
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let priced = |subject: &str| document.prices.get(subject).map(|row| row.version);
-    let list = model.price_list.as_ref().and_then(|name| {
-        document
-            .catalogue
-            .price_lists
-            .iter()
-            .find(|list| list.name == *name)
-    });
-    let pattern = model.name.contains('*');
+    // Without a sheet of billing's a price prices nothing.
+    let version =
+        |one: &catalogue::Priced<'_>| document.prices.get(&one.subject).map(|row| row.version);
+    let (own, listed): (Vec<_>, Vec<_>) = prices.iter().partition(|one| one.entry == model.name);
     PublicModel {
         name: model.name.clone(),
         aliases: model.aliases.clone(),
@@ -343,22 +336,10 @@ fn public_model(model: &catalogue::Model, document: &Document, created: i64) -> 
             .tokenizer
             .clone()
             .unwrap_or_else(|| "o200k_base".to_owned()),
-        price_version: priced(&model.name)
-            .or_else(|| {
-                let entry = list.filter(|_| !pattern)?;
-                let plain = catalogue::without_date(&model.name);
-                [Some(model.name.as_str()), plain]
-                    .into_iter()
-                    .flatten()
-                    .filter(|name| entry.prices.contains_key(*name))
-                    .find_map(priced)
-            })
-            .unwrap_or(0),
-        list_prices: list
-            .filter(|_| pattern)
-            .iter()
-            .flat_map(|list| list.prices.keys())
-            .filter_map(|name| Some((name.clone(), priced(name)?)))
+        price_version: own.into_iter().find_map(version).unwrap_or(0),
+        list_prices: listed
+            .into_iter()
+            .filter_map(|one| Some((one.entry.to_owned(), version(one)?)))
             .collect(),
         commit_after_ms: effective.commit_after.map(millis),
         total_timeout_ms: millis(effective.timeouts.total),
@@ -434,7 +415,7 @@ groups:
         );
         assert_eq!(
             first.cost.map(|cost| (cost.version, cost.unit_nanos)),
-            Some((3, 30))
+            Some((3, Some(30)))
         );
         assert_eq!(first.account.concurrency, Some(7));
         assert_eq!(first.account.cooldown_max, Duration::ZERO);
@@ -486,6 +467,9 @@ groups:
                 .map(|cost| cost.version),
             Some(4)
         );
+        // A dated name costs what the name costs.
+        let dated = supply.cost(target, &"gpt-4o-2024-08-06".into());
+        assert_eq!(dated.map(|cost| cost.version), Some(4));
         assert_eq!(supply.cost(target, &"gpt-5".into()), None);
         let models = &supply.announced.models;
         let by_name = |name| models.iter().find(|model| model.name == name).unwrap();
@@ -493,5 +477,59 @@ groups:
         assert_eq!(by_name("m").created, 9);
         assert_eq!(by_name("gpt-*").price_version, 0);
         assert_eq!(by_name("gpt-*").list_prices["gpt-4o"], 2);
+    }
+
+    #[test]
+    fn a_listed_price_is_not_taken_for_that_of_a_model_of_the_same_name() {
+        let text = r#"
+version: 1
+accounts: [{name: a, provider: openai, credential: env:A}]
+models:
+  - {name: "gpt-*", price_list: l, targets: [{account: a}]}
+  - {name: "gpt-4o-*", price_list: k, targets: [{account: a, model: fixed}]}
+  - {name: gpt-4o, price: {input: 9}, targets: [{account: a}]}
+  - {name: "gpt-4p-*", price_list: k, targets: [{account: a}]}
+price_lists:
+  - {name: l, prices: {gpt-4o: {input: 1}, gpt-4p: {input: 1}}}
+  - {name: k, prices: {gpt-4p: {input: 2}, gpt-4o-x: {per_second: 3}}}
+"#;
+        let catalogue = switchboard_catalogue::parse(text, "t").unwrap().catalogue;
+        let seconds = Sheet {
+            rates: Some(Rates {
+                per_second: Some(1),
+                ..Rates::default()
+            }),
+            ..sheet(6, "cost", "a/fixed@gpt-4o-x")
+        };
+        let sheets = [
+            sheet(1, "price", "gpt-4o"),
+            sheet(2, "price", "gpt-4p"),
+            sheet(3, "price", "gpt-4p@gpt-4p-*"),
+            sheet(4, "price", "gpt-4o-x"),
+            seconds,
+        ];
+        let document = Document::default().apply(catalogue, &sheets).unwrap();
+        let supply = compile(5, 9_000, &document, &Registry::default());
+        let prices: Vec<_> = supply
+            .announced
+            .models
+            .iter()
+            .map(|model| (model.price_version, model.list_prices.clone()))
+            .collect();
+        let listed = |name: &str, version| HashMap::from([(name.to_owned(), version)]);
+        let expected = [
+            (0, listed("gpt-4p", 2)),
+            (0, listed("gpt-4o-x", 4)),
+            (1, HashMap::new()),
+            (0, listed("gpt-4p", 3)),
+        ];
+        assert_eq!(prices, expected);
+        // A cost that follows from the listed price of a pattern whose target has a name; one of seconds alone is one, too.
+        let target = &supply.models["gpt-4o-*"].targets[0];
+        let cost = supply.cost(target, &"gpt-4o-x-20250101".into());
+        assert_eq!(
+            cost.map(|cost| (cost.version, cost.unit_nanos)),
+            Some((6, None))
+        );
     }
 }

@@ -17,10 +17,10 @@ pub struct Document {
     /// Groups that left their file: no account serves them.
     #[serde(default)]
     pub retired_groups: BTreeSet<String>,
-    /// Price sheets by public model.
+    /// Price sheets by subject ([`Catalogue::priced`]).
     #[serde(default)]
     pub prices: BTreeMap<String, SheetRow>,
-    /// Cost sheets by `account/upstream_model`.
+    /// Cost sheets by `account/upstream_model` or, before it, `account/upstream_model@public_model`.
     #[serde(default)]
     pub costs: BTreeMap<String, SheetRow>,
 }
@@ -91,8 +91,9 @@ impl Document {
         check(&incoming)?;
         let mut next = Self {
             retired_groups: BTreeSet::new(),
-            prices: self.prices.clone(),
-            costs: self.costs.clone(),
+            // A sheet that left would stand before those that hold now: what was pinned to it has its version.
+            prices: BTreeMap::new(),
+            costs: BTreeMap::new(),
             catalogue: Catalogue::default(),
         };
         for sheet in sheets {
@@ -243,6 +244,17 @@ fn sheets(
             },
         });
     }
+    for (subject, row) in old
+        .iter()
+        .filter(|(subject, _)| !new.contains_key(*subject))
+    {
+        planned.push(Planned {
+            section: section.to_owned(),
+            name: subject.clone(),
+            kind: "disable",
+            detail: format!("sheet {}", row.version),
+        });
+    }
 }
 
 /// The references that a version needs; the file's own mistakes were told with their lines before.
@@ -391,6 +403,28 @@ groups:
         let text = serde_json::to_string(&document).unwrap();
         assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);
         assert_eq!(document.costs["a/x"].unit_nanos(), Some(11));
+    }
+
+    #[test]
+    fn a_sheet_that_left_is_in_no_later_version_and_told() {
+        let cost = |version, subject: &str| Sheet {
+            version,
+            kind: "cost".to_owned(),
+            subject: subject.to_owned(),
+            rates: Some(Rates::default()),
+        };
+        let own = [cost(1, "a/x"), cost(2, "b/y@n")];
+        let first = Document::default().apply(catalogue(TWO), &own).unwrap();
+        let second = first
+            .apply(catalogue(TWO), &[cost(3, "a/x@m"), cost(2, "b/y@n")])
+            .unwrap();
+        assert_eq!(second.costs.keys().collect::<Vec<_>>(), ["a/x@m", "b/y@n"]);
+        let planned = first.plan(&second).into_iter();
+        let told: Vec<_> = planned.map(|p| (p.kind, p.name)).collect();
+        assert_eq!(
+            told,
+            [("add", "a/x@m".to_owned()), ("disable", "a/x".to_owned())]
+        );
     }
 
     #[test]

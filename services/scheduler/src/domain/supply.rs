@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use switchboard_catalogue::Operation;
+use switchboard_catalogue::{Operation, without_date};
 use switchboard_common::ids::{AccountName, GroupName, ModelName};
 use switchboard_proto::{
     common::v1::{Dialect, Endpoint},
@@ -201,8 +201,9 @@ impl Target {
 pub struct Cost {
     /// Billing's version of the sheet.
     pub version: u64,
-    /// Nano-USD of a million input and a million output tokens together: what targets are compared by.
-    pub unit_nanos: i64,
+    /// Nano-USD of a million input and a million output tokens together, else of a request: what targets are compared by. Absent:
+    /// it prices neither.
+    pub unit_nanos: Option<i64>,
 }
 
 /// Where a model's requests wait when all is full.
@@ -270,22 +271,45 @@ pub struct Supply {
     pub accounts: HashMap<AccountName, Arc<Account>>,
     /// Models that an account serves.
     pub models_of: HashMap<AccountName, Vec<Arc<Model>>>,
-    /// Cost sheets by account and upstream model; `upstream@public` where the cost follows from the public model's price.
+    /// Cost sheets by account and upstream model; `upstream@public` where the cost is not the same for all public models.
     pub costs: HashMap<(AccountName, ModelName), Cost>,
     /// What forwarders are told of it.
     pub announced: CatalogueSnapshot,
 }
 
 impl Supply {
-    /// The cost of an upstream model at an account.
+    /// The cost of a target for a caller's name. Only a pattern leaves that to the name, dated or not.
     #[must_use]
     pub fn cost(&self, target: &Target, public_model: &ModelName) -> Option<Cost> {
-        if target.upstream_model.is_some() || self.costs.is_empty() {
+        if target.cost.is_some() && target.upstream_model.is_some() {
             return target.cost;
         }
-        self.costs
-            .get(&(target.account.name.clone(), public_model.clone()))
-            .copied()
+        let name = public_model.as_str();
+        [Some(name), without_date(name)]
+            .into_iter()
+            .flatten()
+            .find_map(|name| {
+                let upstream = target.upstream_model(name);
+                cost_of(&self.costs, &target.account.name, upstream, name)
+            })
             .or(target.cost)
     }
+}
+
+/// What an upstream model costs: by the sheet for the public model, else by that of all.
+pub(super) fn cost_of(
+    costs: &HashMap<(AccountName, ModelName), Cost>,
+    account: &AccountName,
+    upstream_model: &str,
+    public_model: &str,
+) -> Option<Cost> {
+    if costs.is_empty() {
+        return None;
+    }
+    let find = |subject: &str| {
+        costs
+            .get(&(account.clone(), ModelName::from(subject)))
+            .copied()
+    };
+    find(&format!("{upstream_model}@{public_model}")).or_else(|| find(upstream_model))
 }

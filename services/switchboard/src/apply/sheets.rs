@@ -1,12 +1,14 @@
 //! Price and cost sheets of a catalogue (BILL-2).
 //!
-//! Subjects: a price is the public model's (of a pattern priced by a list: each entry's name). A cost is
-//! `account/upstream_model`; where it follows from the public model's own price, because neither the account nor a list
-//! knows the upstream model, it is `account/upstream_model@public_model`.
+//! Subjects: a price is that of [`Catalogue::priced`]. A cost is `account/upstream_model`; where that is not the same for every
+//! public model, since it follows from the public model's own price or the lists differ, it is
+//! `account/upstream_model@public_model`, which counts before the other.
 
 use std::collections::BTreeMap;
 
-use switchboard_catalogue::{Amount, Catalogue, Model, Multiplier, Price, matches};
+use switchboard_catalogue::{
+    Account, Amount, Catalogue, Multiplier, Price, Priced, Target, matches,
+};
 use switchboard_proto::scheduler::v1::{Rates, Sheet};
 
 const MILLION: i128 = 1_000_000;
@@ -15,32 +17,26 @@ const MILLION: i128 = 1_000_000;
 pub(super) fn sheets(catalogue: &Catalogue) -> Vec<Sheet> {
     let mut prices = BTreeMap::new();
     let mut costs = BTreeMap::new();
-    for model in &catalogue.models {
-        for public_name in public_names(catalogue, model) {
-            let Some(price) = catalogue.price(model, &public_name) else {
+    for priced in catalogue.priced() {
+        for target in &priced.model.targets {
+            let Some(account) = catalogue.accounts.iter().find(|a| a.name == target.account) else {
                 continue;
             };
-            prices
-                .entry(public_name.clone())
-                .or_insert_with(|| rates(price, Multiplier::ONE));
-            for target in &model.targets {
-                let Some(account) = catalogue.accounts.iter().find(|a| a.name == target.account)
-                else {
+            for upstream in upstream_models(catalogue, account, target, &priced) {
+                let cost = catalogue.cost(account, upstream, priced.model, priced.entry);
+                let Some((cost, factor)) = cost else {
                     continue;
                 };
-                let upstream = target.upstream_model(&public_name);
-                let Some((cost, factor)) = catalogue.cost(account, upstream, model, &public_name)
-                else {
-                    continue;
-                };
-                let subject = if std::ptr::eq(cost, price) && !is_listed(catalogue, upstream) {
-                    format!("{}/{upstream}@{public_name}", account.name)
-                } else {
-                    format!("{}/{upstream}", account.name)
-                };
-                costs.entry(subject).or_insert_with(|| rates(cost, factor));
+                let (mut subject, cost) =
+                    (format!("{}/{upstream}", account.name), rates(cost, factor));
+                let known = account.costs.contains_key(upstream) || is_listed(catalogue, upstream);
+                if !known || costs.get(&subject).is_some_and(|other| *other != cost) {
+                    subject = format!("{subject}@{}", priced.entry);
+                }
+                costs.entry(subject).or_insert(cost);
             }
         }
+        prices.insert(priced.subject, rates(priced.price, Multiplier::ONE));
     }
     let sheet = |kind: &str| {
         let kind = kind.to_owned();
@@ -58,22 +54,24 @@ pub(super) fn sheets(catalogue: &Catalogue) -> Vec<Sheet> {
         .collect()
 }
 
-/// The names under which a model is sold: its own, or of a pattern those that its price list knows.
-fn public_names(catalogue: &Catalogue, model: &Model) -> Vec<String> {
-    if !model.name.contains('*') {
-        return vec![model.name.clone()];
+/// What a target may be asked for by callers who pay by this sheet. A pattern that has one price stands for any name: those
+/// that the account or a list knows have costs of their own.
+fn upstream_models<'c>(
+    catalogue: &'c Catalogue,
+    account: &'c Account,
+    target: &'c Target,
+    priced: &Priced<'c>,
+) -> Vec<&'c str> {
+    let mut upstream = vec![target.model.as_deref().unwrap_or(priced.entry)];
+    if target.model.is_none() && priced.entry.contains('*') {
+        let listed = catalogue
+            .price_lists
+            .iter()
+            .flat_map(|list| list.prices.keys());
+        let known = account.costs.keys().chain(listed).map(String::as_str);
+        upstream.extend(known.filter(|name| matches(priced.entry, name)));
     }
-    if model.price.is_some() {
-        return vec![model.name.clone()];
-    }
-    catalogue
-        .price_lists
-        .iter()
-        .filter(|list| model.price_list.as_deref() == Some(&list.name))
-        .flat_map(|list| list.prices.keys())
-        .filter(|entry| matches(&model.name, entry))
-        .cloned()
-        .collect()
+    upstream
 }
 
 fn is_listed(catalogue: &Catalogue, upstream: &str) -> bool {
@@ -156,5 +154,35 @@ price_lists:
         assert_eq!(find("cost", "a/listed"), Some(Some(2)));
         assert_eq!(find("cost", "a/unknown@m"), Some(Some(1_500_000_000)));
         assert_eq!(find("cost", "a/g-1"), Some(Some(1_000_000_000)));
+    }
+
+    #[test]
+    fn a_cost_that_differs_by_public_model_is_known_for_each() {
+        let sheets = of("
+version: 1
+accounts: [{name: a, provider: openai, credential: none, costs: {g-own: {input: 7}}}]
+models:
+  - {name: m, price_list: l, targets: [{account: a, model: x}]}
+  - {name: n, price_list: k, targets: [{account: a, model: x}]}
+  - {name: 'g-*', price: {input: 5}, targets: [{account: a}]}
+  - {name: 'h-*', price_list: k, targets: [{account: a, model: fixed}]}
+price_lists:
+  - {name: l, prices: {m: {input: 1}, x: {input: 1}}}
+  - {name: k, prices: {n: {input: 2}, x: {input: 2}, g-listed: {input: 3}, h-1: {input: 4}}}
+");
+        let costs: Vec<_> = sheets
+            .iter()
+            .filter(|(kind, ..)| kind == "cost")
+            .map(|(_, subject, rates)| (&**subject, rates.input.unwrap() / 1_000_000_000))
+            .collect();
+        let expected = [
+            ("a/fixed@h-1", 4),
+            ("a/g-*@g-*", 5),
+            ("a/g-listed", 3),
+            ("a/g-own", 7),
+            ("a/x", 1),
+            ("a/x@n", 2),
+        ];
+        assert_eq!(costs, expected);
     }
 }
