@@ -116,22 +116,25 @@ pub(crate) fn output_cap(
     Some(low)
 }
 
-/// At the dearer of output and reasoning: how much of the answer will be reasoning is not known.
+/// At the dearest of output, reasoning and speech: how much of the answer will be what is not known.
 fn price(ask: &Ask, rates: &Rates, factors: Factors, input: u64, output: u64) -> i64 {
     let output = output.saturating_mul(ask.choices);
-    let all_reasoning = rates.reasoning > rates.output;
+    let dearest = rates.output.max(rates.reasoning).max(rates.audio_output);
     let hears = ask.audio_millis > 0;
     let usage = Usage {
         input_tokens: Some(input),
         // Nearly all that is heard are tokens of audio.
         audio_input_tokens: (hears && rates.audio_input > rates.input).then_some(input),
         output_tokens: Some(output),
-        reasoning_tokens: all_reasoning.then_some(output),
         images: Some(ask.images),
         audio_millis: Some(ask.audio_millis),
         ..Usage::default()
     };
-    rate(rates, &usage, factors).map_or(MOST_HELD, |NanoUsd(nanos)| nanos.clamp(0, MOST_HELD))
+    let rates = Rates {
+        output: dearest,
+        ..*rates
+    };
+    rate(&rates, &usage, factors).map_or(MOST_HELD, |NanoUsd(nanos)| nanos.clamp(0, MOST_HELD))
 }
 
 fn tokens(input: u64, output: u64, choices: u64) -> i64 {
@@ -243,15 +246,18 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_that_costs_more_than_output_sizes_the_hold() {
-        let rates = Rates {
-            reasoning: Some(3_000_000),
-            ..rates(0, 1_000_000)
+    fn reasoning_or_speech_that_costs_more_than_output_sizes_the_hold() {
+        let held = |reasoning, audio_output| {
+            let rates = Rates {
+                reasoning,
+                audio_output,
+                ..rates(0, 2_000_000)
+            };
+            size(&ask(true), BOUNDS, &rates, Factors::ONE).want_nanos
         };
-        assert_eq!(
-            size(&ask(true), BOUNDS, &rates, Factors::ONE).want_nanos,
-            3_000
-        );
+        assert_eq!(held(Some(3_000_000), None), 3_000);
+        assert_eq!(held(Some(3_000_000), Some(64_000_000)), 64_000);
+        assert_eq!(held(Some(1_000_000), Some(0)), 2_000);
     }
 
     #[test]

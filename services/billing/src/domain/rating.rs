@@ -5,7 +5,8 @@
 //! charge of two kinds is the sum of their charges, and a request costs the same whether it streamed or not.
 //!
 //! What is not priced apart is part of what it is a subset of:
-//! - cached input without a `cached_input` rate is charged as input; likewise a cache write of either life without its own rate;
+//! - cached input without a `cached_input` rate is charged as input; likewise a cache write without a rate of its own, but that
+//!   one for an hour costs at least what one for five minutes does: it is charged as that where only that has a rate;
 //! - reasoning tokens are part of the output and charged as such, unless there is a `reasoning` rate: then they are taken out
 //!   of the output first; audio tokens likewise, of input and output.
 //!
@@ -88,7 +89,7 @@ pub(crate) fn rate(rates: &Rates, usage: &Usage, factors: Factors) -> Result<Nan
     )?;
     add(
         given(usage.cache_write_1h_tokens),
-        like_input(rates.cache_write_1h),
+        like_input(rates.cache_write_1h.or(rates.cache_write_5m)),
         PER_MILLION,
     )?;
     add(output, rates.output, PER_MILLION)?;

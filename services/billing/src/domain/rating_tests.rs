@@ -78,6 +78,25 @@ fn what_is_not_priced_apart_is_charged_as_what_it_is_part_of() {
 }
 
 #[test]
+fn a_cache_write_for_an_hour_costs_at_least_what_one_for_five_minutes_does() {
+    let rates = Rates {
+        input: usd("1"),
+        cache_write_5m: usd("1.25"),
+        ..Rates::default()
+    };
+    let usage = Usage {
+        cache_write_1h_tokens: Some(1_000_000),
+        ..Usage::default()
+    };
+    assert_eq!(nanos(&rates, &usage), 1_250_000_000);
+    let own = Rates {
+        cache_write_1h: usd("2"),
+        ..rates
+    };
+    assert_eq!(nanos(&own, &usage), 2_000_000_000);
+}
+
+#[test]
 fn an_absent_kind_and_a_zero_price_charge_nothing() {
     let rates = Rates {
         input: Some(0),
