@@ -23,7 +23,7 @@ use crate::{
     reservation::Reservations,
     settlement::Settler,
     sheets::Sheets,
-    store::Store,
+    store::{RECOUNTED, Store},
     terms_cache::TermsCache,
 };
 
@@ -191,6 +191,9 @@ fn follow_changes(feed: Feed, reservations: Reservations, lifecycle: &Lifecycle)
 impl Reservations {
     /// A budget's id is its tenant's or its group's name: both are forgotten.
     async fn note_change(&self, scope: &str, id: &str) {
+        if scope == RECOUNTED {
+            return self.refresh_windows(id).await;
+        }
         if !matches!(scope, "tenant" | "budget") {
             return;
         }

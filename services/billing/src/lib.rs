@@ -26,6 +26,7 @@ mod grpc;
 mod observation;
 mod purse;
 mod reaper;
+mod refresh;
 mod reservation;
 mod settlement;
 mod sheets;

@@ -185,6 +185,11 @@ pub(crate) fn window_value(row: &WindowRow, unit: Unit) -> PurseValue {
     }
 }
 
+/// A window's values in both units.
+pub(crate) fn window_values(row: &WindowRow) -> [PurseValue; 2] {
+    [Unit::Nanos, Unit::Tokens].map(|unit| window_value(row, unit))
+}
+
 fn version(version: i64) -> u64 {
     u64::try_from(version).unwrap_or(0)
 }

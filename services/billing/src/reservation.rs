@@ -431,19 +431,6 @@ impl Reservations {
         .retry_after(Duration::from_millis(u64::try_from(wait).unwrap_or(1)))
     }
 
-    /// Tells the state store what a tenant has; for changes that no settlement made.
-    pub(crate) async fn refresh_balance(&self, tenant: &str) {
-        match self.store.wallet(&tenant_owner(tenant)).await {
-            Ok(wallet) => {
-                let value = purse::balance_value(wallet.as_ref());
-                if let Err(error) = self.purses.load(&TenantName::from(tenant), &[value]).await {
-                    tracing::warn!(%error, tenant, "a changed balance does not reach the state store yet");
-                }
-            }
-            Err(error) => tracing::warn!(%error, tenant, "a changed balance cannot be read yet"),
-        }
-    }
-
     /// Gives a hold back.
     pub(crate) async fn void(&self, tenant: &str, id: &str) -> Result<(), Failure> {
         if tenant.is_empty() {

@@ -26,7 +26,7 @@ use crate::{
     domain::budget::{SubjectKind, tenant_owner},
     purse,
     reservation::Reservations,
-    store::{Fault, Limits, OwnerBudgets, Resolved, Store, TenantTerms, ToppedUp},
+    store::{AppliedTenants, Fault, Limits, OwnerBudgets, Resolved, Store, TenantTerms, ToppedUp},
 };
 
 const DEFAULT_ROWS: u32 = 100;
@@ -223,7 +223,7 @@ impl Admin {
             }
         }
         let now_ms = self.reservations.clock.now_ms();
-        let changes = self
+        let AppliedTenants { changes, recounted } = self
             .store
             .apply_tenants(&tenants, &groups, &actor, now_ms, keep)
             .await
@@ -233,6 +233,9 @@ impl Admin {
             self.reservations.terms.doubt_all();
             for change in changes.iter().filter(|change| change.section == "tenant") {
                 self.reservations.refresh_balance(&change.name).await;
+            }
+            for owner in &recounted {
+                self.reservations.refresh_windows(owner).await;
             }
             self.feed.wake();
         }

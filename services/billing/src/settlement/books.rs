@@ -19,7 +19,7 @@ use switchboard_proto::{
     billing::v1::Settlement,
     common::v1::{Usage, UsageSource},
 };
-use switchboard_state::purses::{PurseValue, Unit};
+use switchboard_state::purses::PurseValue;
 use tokio::time::Instant;
 use tracing::Span;
 
@@ -32,7 +32,7 @@ use crate::{
     observation::{KindLabel, OutcomeLabel},
     purse,
     reservation::Reservations,
-    store::{Fault, Outcome, Settled, Terms, WindowRow},
+    store::{Fault, Outcome, Settled, Terms},
 };
 
 /// Tenants whose values are sent to the state store at the same time.
@@ -322,7 +322,7 @@ impl Books {
                 .strip_prefix("tenant:")
                 .and_then(|tenant| news.get_mut(tenant))
             {
-                values.extend(both_units(row));
+                values.extend(purse::window_values(row));
             }
         }
         // A group's spending is of all tenants: each has its own copy.
@@ -373,7 +373,9 @@ impl Books {
                     .map(|party| party.tenant.clone()),
             );
             for tenant in tenants {
-                news.entry(tenant).or_default().extend(both_units(row));
+                news.entry(tenant)
+                    .or_default()
+                    .extend(purse::window_values(row));
             }
         }
         news
@@ -462,10 +464,6 @@ impl Books {
         self.note_recovery(&pause);
         ack.give(settlement.request_id.clone());
     }
-}
-
-fn both_units(row: &WindowRow) -> [PurseValue; 2] {
-    [Unit::Nanos, Unit::Tokens].map(|unit| purse::window_value(row, unit))
 }
 
 fn kinds(usage: &Usage) -> impl Iterator<Item = (&'static str, u64)> {

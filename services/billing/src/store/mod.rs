@@ -17,7 +17,7 @@ pub(crate) use dead_letters::Resolved;
 pub(crate) use fault::Fault;
 pub(crate) use prices::SheetText;
 pub(crate) use settle::{Outcome, Settled, WindowRow};
-pub(crate) use tenants::{OwnerBudgets, TenantTerms, ToppedUp};
+pub(crate) use tenants::{AppliedTenants, OwnerBudgets, RECOUNTED, TenantTerms, ToppedUp};
 pub(crate) use terms::{Terms, WalletRow};
 pub(crate) use usage::rfc3339;
 pub(crate) use verify::Limits;

@@ -36,6 +36,17 @@ pub(crate) struct OwnerBudgets {
     pub(crate) budgets: Vec<Budget>,
 }
 
+/// What an application of tenants' money does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AppliedTenants {
+    pub(crate) changes: Vec<PlannedChange>,
+    /// Owners of budgets that were switched on again: their windows were counted anew, and the state store does not know.
+    pub(crate) recounted: Vec<String>,
+}
+
+/// The change feed's word for it; its id is the owner.
+pub(crate) const RECOUNTED: &str = "recounted";
+
 /// What a top-up did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ToppedUp {
@@ -55,11 +66,11 @@ impl Store {
         actor: &Actor,
         now_ms: i64,
         keep: bool,
-    ) -> Result<Vec<PlannedChange>, Fault> {
+    ) -> Result<AppliedTenants, Fault> {
         let tx = self.database.begin().await?;
         let mut apply = Apply {
             now_ms,
-            changes: Vec::new(),
+            done: AppliedTenants::default(),
             feed: Vec::new(),
             wallets: bulk::Rows::new(WALLETS),
             entries: bulk::Rows::new(ENTRIES),
@@ -100,7 +111,7 @@ impl Store {
             apply.group(&tx, row, budgets).await?;
         }
         let Apply {
-            changes,
+            done,
             feed,
             wallets,
             entries,
@@ -108,19 +119,24 @@ impl Store {
         } = apply;
         if !keep {
             tx.rollback().await?;
-            return Ok(changes);
+            return Ok(done);
         }
         bulk::insert(&tx, vec![wallets, entries]).await?;
-        if !changes.is_empty() {
-            audit::append(&tx, now_ms, actor, "apply tenants", &summary(&changes)).await?;
+        if !done.changes.is_empty() {
+            audit::append(&tx, now_ms, actor, "apply tenants", &summary(&done.changes)).await?;
+            let recounted = done
+                .recounted
+                .iter()
+                .map(|owner| (RECOUNTED, owner.as_str()));
             let feed: Vec<_> = feed
                 .iter()
                 .map(|(scope, id)| (*scope, id.as_str()))
+                .chain(recounted)
                 .collect();
             feed::append(&tx, now_ms, &feed).await?;
         }
         tx.commit().await?;
-        Ok(changes)
+        Ok(done)
     }
 
     /// Adds to a tenant's balance, debt first. The same key twice is one top-up.
@@ -185,7 +201,7 @@ impl Store {
 
 struct Apply {
     now_ms: i64,
-    changes: Vec<PlannedChange>,
+    done: AppliedTenants,
     feed: Vec<(&'static str, String)>,
     wallets: bulk::Rows,
     entries: bulk::Rows,
@@ -246,7 +262,7 @@ impl Apply {
             details.push(format!("opening balance {} USD", NanoUsd(opening)));
         }
         if !details.is_empty() {
-            self.changes.push(PlannedChange {
+            self.done.changes.push(PlannedChange {
                 section: "tenant".to_owned(),
                 name: name.to_owned(),
                 kind: if row.version == 0 { "add" } else { "change" }.to_owned(),
@@ -316,6 +332,9 @@ impl Apply {
                 None => {
                     let window = budget.span.window(self.now_ms);
                     count_window(tx, owner, name, budget, window).await?;
+                    if old.is_some() && !self.done.recounted.iter().any(|known| known == owner) {
+                        self.done.recounted.push(owner.to_owned());
+                    }
                     window.starts_ms
                 }
             };
@@ -343,7 +362,7 @@ impl Apply {
                 budget.span.name()
             ),
         };
-        self.changes.push(PlannedChange {
+        self.done.changes.push(PlannedChange {
             section: "budget".to_owned(),
             name: whose,
             kind: kind.to_owned(),

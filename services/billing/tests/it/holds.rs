@@ -278,6 +278,43 @@ async fn a_groups_budget_is_one_for_all_tenants() {
     }
 }
 
+#[tokio::test]
+async fn a_budget_that_comes_back_holds_against_what_was_spent_without_it() {
+    let day = || vec![budget("tenant", "", "day", Some(1_000_000), None)];
+    let month = || vec![budget("group", "default", "month", Some(1_000_000), None)];
+    for stores in stores() {
+        for (budgets, group) in [(day(), Vec::new()), (Vec::new(), month())] {
+            let ground = Ground::new(stores, true).await;
+            let billing = ground.billing().await;
+            let versions = billing.usual_prices().await;
+            let apply = async |budgets, group| {
+                billing.apply(vec![postpaid("acme", budgets)], group).await;
+            };
+            let settle = async |id, output| {
+                let settlement = settlement(id, "acme", versions, output);
+                billing.settle(vec![settlement]).await;
+            };
+            let reserve = async |id, output| {
+                let asked = ask(id, "acme", versions.0, output);
+                billing.reserve(asked).await
+            };
+            apply(budgets.clone(), group.clone()).await;
+            // The state store knows the window, then it is spent in while it does not count.
+            let id = billing.new_id();
+            assert_eq!(reserve(id, 10).await, Ok(20_000));
+            settle(id, 10).await;
+            apply(Vec::new(), Vec::new()).await;
+            settle(billing.new_id(), 480).await;
+            apply(budgets, group).await;
+            // 500 tokens are all there is, 490 are used.
+            let refused = reserve(billing.new_id(), 11).await.unwrap_err();
+            assert_eq!(refused.reason, Reason::QuotaExceeded, "{stores:?}");
+            assert_eq!(reserve(billing.new_id(), 10).await, Ok(20_000));
+            billing.assert_balanced().await;
+        }
+    }
+}
+
 async fn void(billing: &crate::bench::Bench, tenant: &str, request_id: String) {
     let request = VoidRequest {
         request_id,
