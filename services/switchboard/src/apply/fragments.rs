@@ -224,32 +224,39 @@ fn money(tenant: &Tenant) -> billing::TenantMoney {
     billing::TenantMoney {
         name: tenant.name.clone(),
         opening_balance_nanos: tenant.balance.map(|balance| balance.nanos()),
-        budgets: own.chain(users).chain(keys).collect(),
+        budgets: own.into_iter().chain(users).chain(keys).collect(),
     }
 }
 
 /// Budgets whose windows count today; the others were warned about when the file was read.
-fn budgets<'a>(
-    kind: &'a str,
-    subject: &'a str,
-    budgets: &'a [Budget],
-) -> impl Iterator<Item = billing::Budget> + 'a {
-    budgets
-        .iter()
-        .filter(|budget| {
-            !budget.rolling
-                && matches!(
-                    budget.window,
-                    BudgetWindow::Hour | BudgetWindow::Day | BudgetWindow::Month
-                )
-        })
-        .map(move |budget| billing::Budget {
-            subject_kind: kind.to_owned(),
-            subject: subject.to_owned(),
-            window: budget.window.to_string(),
-            amount_nanos: budget.amount.map(|amount| amount.nanos()),
-            tokens: budget.tokens,
-        })
+/// A budget of money and one of tokens for the same window are one to billing.
+fn budgets(kind: &str, subject: &str, budgets: &[Budget]) -> Vec<billing::Budget> {
+    let counted = budgets.iter().filter(|budget| {
+        !budget.rolling
+            && matches!(
+                budget.window,
+                BudgetWindow::Hour | BudgetWindow::Day | BudgetWindow::Month
+            )
+    });
+    let mut of_window: Vec<billing::Budget> = Vec::new();
+    for budget in counted {
+        let window = budget.window.to_string();
+        let amount_nanos = budget.amount.map(|amount| amount.nanos());
+        match of_window.iter_mut().find(|known| known.window == window) {
+            Some(known) => {
+                known.amount_nanos = known.amount_nanos.or(amount_nanos);
+                known.tokens = known.tokens.or(budget.tokens);
+            }
+            None => of_window.push(billing::Budget {
+                subject_kind: kind.to_owned(),
+                subject: subject.to_owned(),
+                window,
+                amount_nanos,
+                tokens: budget.tokens,
+            }),
+        }
+    }
+    of_window
 }
 
 fn limits(limits: &Limits) -> common::Limits {
@@ -315,6 +322,33 @@ accounts:
         assert!(told.contains("env:PROXY") && !told.contains("hush-hush"));
         let wrong = Fragments::of(&catalogue, &One("proxy of ours")).unwrap_err();
         assert_eq!(wrong, [format!("accounts[0].proxy: {NO_PROXY}")]);
+    }
+
+    #[test]
+    fn a_budget_of_money_and_one_of_tokens_for_the_same_window_are_one() {
+        let text = "
+version: 1
+tenants:
+  - name: t
+    budgets: [{window: day, amount: 2}, {window: month, amount: 3}, {window: day, tokens: 5}, {window: week, amount: 1}]
+    users: [{email: a@x, budgets: [{window: day, tokens: 7}]}]
+";
+        let catalogue = switchboard_catalogue::parse(text, "f").unwrap().catalogue;
+        let fragments = Fragments::of(&catalogue, &None).unwrap();
+        let budget =
+            |kind: &str, subject: &str, window: &str, amount_nanos, tokens| billing::Budget {
+                subject_kind: kind.to_owned(),
+                subject: subject.to_owned(),
+                window: window.to_owned(),
+                amount_nanos,
+                tokens,
+            };
+        let expected = [
+            budget("tenant", "", "day", Some(2_000_000_000), Some(5)),
+            budget("tenant", "", "month", Some(3_000_000_000), Option::None),
+            budget("user", "a@x", "day", Option::None, Some(7)),
+        ];
+        assert_eq!(fragments.money[0].budgets, expected);
     }
 
     #[test]
