@@ -174,7 +174,8 @@ impl State {
     }
 
     /// Takes over what the upstream reported: counts are cumulative, thus the last one counts. One of nothing but zeros after
-    /// one that told something tells nothing. Whether it was taken over.
+    /// one that told something tells nothing; one that leaves out input or output leaves them as they were told. Whether it
+    /// was taken over.
     pub(crate) fn report(&mut self, report: UsageReport) -> bool {
         let told = self
             .usage
@@ -182,7 +183,10 @@ impl State {
             .is_some_and(|told| !told.usage.is_zero());
         let counts = !told || !report.usage.is_zero();
         if counts {
-            self.usage = Some(report);
+            self.usage = Some(match self.usage.take() {
+                Some(told) => report.after(told),
+                None => report,
+            });
         }
         counts
     }

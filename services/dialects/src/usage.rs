@@ -110,7 +110,7 @@ impl Usage {
     /// (`input_tokens`…). Cached and written tokens are part of OpenAI's prompt count, reasoning is part of its
     /// completion count [OpenAI OpenAPI document]. Some upstreams count reasoning beside the completion, which their
     /// total shows; then it is added. Counts that make no sense (negative, fractions, absurdly large) are taken as absent;
-    /// details larger than their whole are cut down to it.
+    /// details larger than their whole are cut down to it. Of input and output one may be left out where the total tells it.
     ///
     /// # Errors
     /// When `value` is not a JSON object of `text`.
@@ -178,6 +178,32 @@ impl UsageReport {
         }
         let usage = read(text, value).ok().filter(|usage| !usage.is_empty())?;
         Some(Self::new(usage, value.span.of(text)))
+    }
+
+    /// The same with what it leaves out as it was told before. Raw it is both then.
+    pub(crate) fn after(self, told: Self) -> Self {
+        let (mut usage, before) = (self.usage, told.usage);
+        let no_input = usage.total_input().is_none() && before.total_input().is_some();
+        let no_output = usage.output.is_none() && before.output.is_some();
+        if !no_input && !no_output {
+            return self;
+        }
+        if no_input {
+            usage.input = before.input;
+            usage.cached_input = before.cached_input;
+            usage.cache_write_5m = before.cache_write_5m;
+            usage.cache_write_1h = before.cache_write_1h;
+        }
+        if no_output {
+            usage.output = before.output;
+            usage.reasoning = usage.reasoning.or(before.reasoning);
+        }
+        let raw = [b"[", &told.raw[..], b",", &self.raw[..], b"]"].concat();
+        let whole = !told.raw.is_empty() && !self.raw.is_empty() && raw.len() <= MAX_RAW;
+        Self {
+            usage,
+            raw: if whole { raw.into() } else { self.raw },
+        }
     }
 
     /// Reads the counts of an answer that has input alone (rerank): `total_tokens` where nothing says more. `all` is the
@@ -269,7 +295,11 @@ impl Counts {
         }
     }
 
-    fn canonical(self) -> Usage {
+    fn canonical(mut self) -> Usage {
+        let rest = |part: Option<u64>| Some(self.total?.saturating_sub(part?)).filter(|n| *n > 0);
+        let (prompt, completion) = (rest(self.completion), rest(self.prompt));
+        self.prompt = self.prompt.or(prompt);
+        self.completion = self.completion.or(completion);
         let within = |part: Option<u64>, whole: Option<u64>| match (part, whole) {
             (Some(part), Some(whole)) => Some(part.min(whole)),
             _ => part,

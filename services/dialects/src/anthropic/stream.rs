@@ -123,6 +123,7 @@ impl Events {
             }
             "message_delta" => self.delta(said, event, state)?,
             "message_stop" => {
+                self.count(said, event, state);
                 if !state.content && !self.ended {
                     let what = "the upstream's stream ended without an answer";
                     return Err(Box::new(UpstreamError::found(Class::Empty, what)));
@@ -182,16 +183,21 @@ impl Events {
         Ok(())
     }
 
+    /// Takes over the usage so far, if the event tells it.
+    fn count(&mut self, said: &Said<'_>, event: &Event<'_>, state: &mut State) {
+        if let Some(usage) = said.usage {
+            self.usage.last(event.data, usage);
+            state.usage = self.usage.report();
+        }
+    }
+
     fn delta(
         &mut self,
         said: &Said<'_>,
         event: &Event<'_>,
         state: &mut State,
     ) -> Result<(), Box<UpstreamError>> {
-        if let Some(usage) = said.usage {
-            self.usage.last(event.data, usage);
-            state.usage = self.usage.report();
-        }
+        self.count(said, event, state);
         let reason = match said.delta {
             Some(delta) => {
                 member(event.data, delta, "stop_reason").map_err(|_| no_object(event))?

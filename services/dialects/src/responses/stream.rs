@@ -177,6 +177,9 @@ impl Grammar for Events {
                 if !replay && response.failed(data) {
                     return Err(response.failure(data));
                 }
+                if let Some(report) = response.usage(data) {
+                    state.report(report);
+                }
                 self.begin(&response, state);
                 self.pass_response(&response, event, state);
             }
@@ -275,7 +278,9 @@ impl Events {
 
     fn end(&mut self, response: &Envelope, data: &str, state: &mut State) {
         self.begin(response, state);
-        state.usage = response.usage(data);
+        if let Some(report) = response.usage(data) {
+            state.report(report);
+        }
         self.finished = response.finished().or(Some(Finished::Answered));
         let told = state.usage.as_ref().and_then(|said| said.usage.output);
         if told.is_none() && self.text.bytes() == 0 {

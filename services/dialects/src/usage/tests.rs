@@ -80,6 +80,16 @@ fn nonsense_never_becomes_a_number() {
 }
 
 #[test]
+fn what_is_left_out_is_what_the_total_leaves() {
+    let output = read(r#"{"prompt_tokens":26,"total_tokens":33}"#);
+    assert_eq!((output.input, output.output), (Some(26), Some(7)));
+    let input = read(r#"{"completion_tokens":7,"total_tokens":33}"#);
+    assert_eq!((input.input, input.output), (Some(26), Some(7)));
+    let vectors = read(r#"{"prompt_tokens":26,"total_tokens":26}"#);
+    assert_eq!((vectors.input, vectors.output), (Some(26), None));
+}
+
+#[test]
 fn an_object_that_tells_nothing_is_no_report() {
     for text in ["null", "{}", "[]", "3", r#"{"minutes":1.5}"#] {
         let value = Cursor::new(text).skip().unwrap();

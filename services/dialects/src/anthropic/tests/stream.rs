@@ -218,6 +218,13 @@ fn later_numbers_replace_earlier_ones_and_are_never_added() {
         (Some(10), Some(2455), Some(5))
     );
     assert_eq!(again.stream.usage().unwrap().raw, full);
+    let at_last = hello()
+        .replace(",\"usage\":{\"output_tokens\":23}", "")
+        .replace(
+            r#"{"type":"message_stop"}"#,
+            r#"{"type":"message_stop","usage":{"output_tokens":23}}"#,
+        );
+    assert_eq!(self::run(&at_last).usage(), expected);
     // Who tells the input only once says zero then: a count never goes back to that.
     let zeros = r#"{"input_tokens":0,"cache_read_input_tokens":0,"output_tokens":23}"#;
     let zeros = self::run(&hello().replace(r#"{"output_tokens":23}"#, zeros));

@@ -330,6 +330,22 @@ fn usage_that_stands_in_a_choice_is_the_streams() {
 }
 
 #[test]
+fn usage_that_comes_in_parts_is_told_whole() {
+    let input = text("a", r#","usage":{"prompt_tokens":26}"#);
+    let output = finish(r#","usage":{"completion_tokens":5}"#);
+    let run = run(Asking::default(), &sse(&[&input, &output, DONE_DATA]));
+    let report = run.stream.usage().unwrap();
+    assert_eq!(
+        (report.usage.input, report.usage.output),
+        (Some(26), Some(5))
+    );
+    assert_eq!(
+        report.raw,
+        r#"[{"prompt_tokens":26},{"completion_tokens":5}]"#
+    );
+}
+
+#[test]
 fn zeros_after_what_was_told_are_no_usage() {
     let zeros = usage_chunk()
         .replace("26", "0")

@@ -392,6 +392,17 @@ fn a_failed_response_tells_what_it_used() {
 }
 
 #[test]
+fn usage_that_its_last_event_leaves_out_is_what_was_told_before() {
+    let told = response("in_progress", "", &format!(r#","usage":{USAGE}"#));
+    let end = response("completed", MESSAGE, r#","usage":null"#);
+    let run = run(&(lifecycle("in_progress", 1, &told)
+        + &text(2, "x")
+        + &lifecycle("completed", 3, &end)));
+    run.result.unwrap();
+    assert_eq!(run.stream.usage().unwrap().raw, USAGE);
+}
+
+#[test]
 fn what_is_no_stream_of_this_dialect_fails() {
     assert_eq!(run("data: nonsense\n\n").class(), Class::Malformed);
     let nothing = event("response.completed", 0, r#""response":null"#);
