@@ -157,13 +157,14 @@ impl Live {
         }
     }
 
-    /// A sign of life for billing, with a draft after `change`; `None` when there is nothing for it to keep.
+    /// A sign of life for billing, with a draft after `change`; `None` when there is nothing for it to keep. A request that still
+    /// waits for an account keeps its hold by it and has no draft: it has no row if nothing more is heard of it.
     fn touch(&self, journal: &Journal, change: impl FnOnce(&mut Story)) -> Option<Money> {
         let (mut held_nanos, mut held_tokens, mut tenant) = (0, 0, String::new());
-        let mut held = false;
+        let (mut held, mut admitted) = (false, false);
         let draft = self.note(journal, |story| {
             change(story);
-            held = story.held;
+            (held, admitted) = (story.held, story.admitted);
             (held_nanos, held_tokens) = (story.held_nanos, story.held_tokens);
             tenant.clone_from(&story.party.tenant);
         })?;
@@ -174,7 +175,7 @@ impl Live {
                 tenant,
                 held_nanos,
                 held_tokens,
-                draft: Some(draft),
+                draft: admitted.then_some(draft),
             }))
         })
     }

@@ -192,7 +192,8 @@ impl Ledger {
         if self.gone.contains(&item.request) {
             return;
         }
-        if !self.holds.contains_key(&item.request) {
+        let tells = !item.takes.is_empty() || !item.draft.is_empty();
+        if tells && !self.holds.contains_key(&item.request) {
             let (nanos, tokens) = held_by(&item.takes);
             self.hold(item.request, &item.takes, nanos, tokens, now_us);
         }

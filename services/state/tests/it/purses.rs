@@ -302,6 +302,13 @@ pub async fn touches_keep_and_remake_holds(bed: &Bed) {
     );
     settle(bed, lost, &[]).await;
     assert_eq!(held(bed).await, 700);
+    // A sign of life alone keeps what is held and makes nothing.
+    for request in [take.request, fresh()] {
+        let items = [touch(request, Vec::new(), "")];
+        bed.state.purses.touch(&items).await.unwrap();
+    }
+    assert_eq!(held(bed).await, 700);
+    assert_eq!(bed.state.purses.open_holds().await.unwrap(), 2);
 }
 
 pub async fn silent_holds_are_found_with_their_draft(bed: &Bed) {

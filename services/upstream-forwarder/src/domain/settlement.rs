@@ -41,6 +41,8 @@ pub(crate) struct Story {
     pub(crate) input_bytes: u64,
     /// Input tokens as they were counted, where the request runs for so long that they were.
     pub(crate) counted_input: Option<u64>,
+    /// Money and a slot were taken for it.
+    pub(crate) admitted: bool,
     /// Billing has a hold for it.
     pub(crate) held: bool,
     pub(crate) held_nanos: i64,

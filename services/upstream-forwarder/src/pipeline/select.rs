@@ -19,6 +19,7 @@ use crate::{
     asked::capabilities,
     caller::{Caller, Elapsed},
     domain::catalogue::Resolved,
+    roster::Live,
 };
 
 /// Output that is expected when nothing else is known, tokens (BILL-3).
@@ -33,7 +34,10 @@ pub(super) async fn select(
     (course.selecting, course.held) = (true, !request.asked.free());
     let reserve = reserve(conductor, request);
     let acquire = acquire(conductor, request);
-    let mut both = pin!(both(reserve, acquire));
+    // From then on it shows life, however long it waits: else silence would end the hold before the request runs.
+    let live = Arc::clone(&course.live);
+    let note = |hold: &Option<ReserveResponse>| note_hold(&live, hold.as_ref());
+    let mut both = pin!(both(reserve, note, acquire));
     let (hold, lease) = match request.head_goes_out_at() {
         None => caller.attend(both).await?,
         Some(at) => {
@@ -75,16 +79,29 @@ fn show_head(request: &Request, course: &Course, rates: &[RateLimitState], calle
     caller.set_head(head::of_stream(request, rates, Some((course, &empty))));
 }
 
-/// Both answers; a lease that is not there yet is not waited for once the hold is refused.
+fn note_hold(live: &Live, hold: Option<&ReserveResponse>) {
+    live.story(|story| {
+        story.held = hold.is_some();
+        story.held_nanos = hold.map_or(0, |hold| hold.held_nanos);
+        story.held_tokens = hold.map_or(0, |hold| hold.held_tokens);
+        story.output_cap = hold.and_then(|hold| hold.output_cap).unwrap_or(0);
+    });
+}
+
+/// Both answers; a hold is noted as soon as it is there, a lease that is not there yet is not waited for once the hold is refused.
 async fn both<H, L>(
     reserve: impl Future<Output = Result<H, Failure>>,
+    note: impl FnOnce(&H),
     acquire: impl Future<Output = L>,
 ) -> (Result<H, Failure>, Option<L>) {
     let (mut reserve, mut acquire) = (pin!(reserve), pin!(acquire));
     tokio::select! {
         biased;
         hold = &mut reserve => match hold {
-            Ok(hold) => (Ok(hold), Some(acquire.await)),
+            Ok(hold) => {
+                note(&hold);
+                (Ok(hold), Some(acquire.await))
+            }
             refused => (refused, acquire.now_or_never()),
         },
         lease = &mut acquire => (reserve.await, Some(lease)),
@@ -226,11 +243,9 @@ impl Course {
         self.admitted = true;
         self.rate_limits = lease.rate_limits;
         self.live.set_lease(lease.lease);
+        note_hold(&self.live, hold);
         self.live.story(|story| {
-            story.held = hold.is_some();
-            story.held_nanos = hold.map_or(0, |hold| hold.held_nanos);
-            story.held_tokens = hold.map_or(0, |hold| hold.held_tokens);
-            story.output_cap = hold.and_then(|hold| hold.output_cap).unwrap_or(0);
+            story.admitted = true;
             story.decision_json = lease.decision_json;
             story.queue_us = lease.queued_us;
         });

@@ -90,6 +90,29 @@ async fn a_running_request_shows_signs_of_life() {
     rig.end().await;
 }
 
+/// However long it waits: silence would end its hold before it runs (BILL-3). It has no row if its process dies (CON-1).
+#[tokio::test]
+async fn a_request_that_waits_for_an_account_keeps_its_hold_and_has_no_draft() {
+    let mut config = config();
+    config.progress = Duration::from_millis(20);
+    let rig = Rig::with(config, |state| state.queue = true).await;
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let call = rig.open(head, chat(true).to_string().into());
+    let of_it = |touch: &&Touch| touch.request_id == id;
+    tokio::select! {
+        answer = call => panic!("answered: {answer:?}"),
+        () = rig.world.until("a touch", |state| state.touched.iter().any(|touch| of_it(&touch))) => {}
+    }
+    let touched = rig.world.state().touched.clone();
+    let touch = touched.iter().find(of_it).unwrap();
+    assert_eq!((touch.held_nanos, &touch.draft), (1_000, &None));
+    assert!(!touch.tenant.is_empty());
+    rig.settlement(&id).await;
+    rig.world.change(|state| state.queue = false);
+    rig.end().await;
+}
+
 /// More bytes a token than the estimate takes: five words, and the end of the text.
 const PROMPT: &str = "international international international international international";
 const COUNTED: u64 = 6;
