@@ -191,7 +191,10 @@ impl Document {
         planned.extend(
             self.retired_groups
                 .difference(&next.retired_groups)
-                .map(|name| group(name, "add")),
+                .map(|name| Planned {
+                    detail: "status: disabled → active".to_owned(),
+                    ..group(name, "change")
+                }),
         );
         sheets("price", &self.prices, &next.prices, &mut planned);
         sheets("cost", &self.costs, &next.costs, &mut planned);
@@ -367,13 +370,14 @@ groups:
             kinds,
             expected.map(|(k, s, n)| (k, s.to_owned(), n.to_owned()))
         );
+        let third = second.apply(catalogue(TWO), &[]).unwrap();
+        assert_eq!(third.retired_groups.len(), 0);
+        let planned = second.plan(&third);
+        let group = planned.iter().find(|p| p.section == "group").unwrap();
+        // In auth's words, so that both are told as one.
         assert_eq!(
-            second
-                .apply(catalogue(TWO), &[])
-                .unwrap()
-                .retired_groups
-                .len(),
-            0
+            (group.kind, &*group.detail),
+            ("change", "status: disabled → active")
         );
     }
 
