@@ -57,6 +57,13 @@ impl Settings {
                 "expected a file with 64 hexadecimal digits, the same for all roles".to_owned(),
             );
         }
+        if self.forwarder.progress >= self.billing.silence {
+            return wrong(
+                "forwarder.progress",
+                "expected less than billing.silence: billing settles what shows no life for that long, though it may still run"
+                    .to_owned(),
+            );
+        }
         let needed: &[(Role, &[Role])] = &[
             (
                 Role::Edge,

@@ -65,6 +65,10 @@ fn what_a_section_knows_of_itself_is_told_before_anything_starts() {
             "scheduler.tries",
         ),
         (&|s| s.state.replicas = 0, "state.replicas"),
+        (
+            &|s| s.forwarder.progress = s.billing.silence,
+            "forwarder.progress: expected less than billing.silence",
+        ),
         (&|s| s.feed.poll = Duration::ZERO, "feed.poll"),
         (&|s| s.telemetry.log = "a=b=c".to_owned(), "telemetry.log"),
         (
