@@ -2,7 +2,7 @@
 //!
 //! Only services whose name ends in `Admin` are reachable. The admin's token goes no further than auth.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use axum::{
     body::Body,
@@ -24,7 +24,8 @@ use crate::api::{Edge, unknown};
 #[derive(Clone)]
 pub struct Admins {
     auth: Rpc,
-    services: HashMap<&'static str, Rpc>,
+    /// Shared: the router clones what it serves with for each request.
+    services: Arc<HashMap<&'static str, Rpc>>,
 }
 
 impl std::fmt::Debug for Admins {
@@ -40,12 +41,12 @@ impl Admins {
     #[must_use]
     pub fn new(auth: Rpc, scheduler: Rpc, credentials: Rpc, billing: Rpc) -> Self {
         Self {
-            services: HashMap::from([
+            services: Arc::new(HashMap::from([
                 ("switchboard.auth.v1.AuthAdmin", auth.clone()),
                 ("switchboard.scheduler.v1.SchedulerAdmin", scheduler),
                 ("switchboard.credentials.v1.CredentialsAdmin", credentials),
                 ("switchboard.billing.v1.BillingAdmin", billing),
-            ]),
+            ])),
             auth,
         }
     }
