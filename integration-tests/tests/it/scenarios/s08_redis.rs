@@ -31,7 +31,8 @@ fn setup() -> Setup {
 
 fn quick(builder: Builder) -> Builder {
     builder.settings(|settings| {
-        settings.state.timeout = Duration::from_millis(50);
+        // A slow machine is no store that is away.
+        settings.state.timeout = Duration::from_millis(500);
         settings.state.probe_interval = Duration::from_millis(50);
         settings.state.replicas = 2;
     })
@@ -85,8 +86,12 @@ async fn a_paused_store_delays_nobody_for_long_and_its_limits_become_shares(buil
     let redis = &stack.stores.as_ref().unwrap().redis;
     redis.pause().await.unwrap();
     degraded_everywhere(&stack, &caller).await;
-    // local_share: half of four.
-    assert_eq!(served_of(&stack, &caller, 10).await, 2);
+    eventually("half of four are granted: local_share", async || {
+        let served = served_of(&stack, &caller, 10).await;
+        assert!(served <= 2, "{served}");
+        served == 2
+    })
+    .await;
     redis.resume().await.unwrap();
     degraded(&stack, false).await;
     stack.upstream.default(Script::tokens(1));
@@ -103,7 +108,11 @@ async fn degraded_everywhere(stack: &Stack, caller: &Caller) {
         .upstream
         .default(Script::tokens(1).usage(Usage::of(1, 1)));
     for _ in 0..10 {
-        caller.chat("m").await.expect(200);
+        let answer = caller.chat("m").await;
+        // A slot whose release waits for the store that does not answer is free a moment later.
+        if answer.status != 200 {
+            assert_eq!(answer.expect(429).code(), "concurrency_full");
+        }
     }
     degraded(stack, true).await;
 }
