@@ -25,6 +25,8 @@ struct Said {
     typed: bool,
     /// It has a `status` in words.
     worded: bool,
+    /// It stands in another one: some gateways wrap what their upstream said.
+    inside: bool,
     /// When to come back, where the body says it (Google).
     retry_after: Option<Duration>,
 }
@@ -182,10 +184,15 @@ impl Said {
             self.message = Some(bounded(&message.decode(text)));
             return Ok(());
         }
-        if error.kind != Kind::Object {
+        let mut cursor = Cursor::at_value(text, error);
+        if error.kind == Kind::Array {
+            cursor.enter_array()?;
+            if !cursor.next_item(&mut true)? || cursor.kind()? != Kind::Object {
+                return Ok(());
+            }
+        } else if error.kind != Kind::Object {
             return Ok(());
         }
-        let mut cursor = Cursor::at_value(text, error);
         cursor.enter_object()?;
         let mut first = true;
         while let Some(key) = cursor.next_key(&mut first)? {
@@ -211,6 +218,15 @@ impl Said {
                     self.status = number().and_then(as_status).or(self.status);
                     self.worded |= value.kind == Kind::String;
                     self.kind = self.kind.take().or_else(word);
+                }
+                "error" | "errors"
+                    if !self.inside
+                        && self.message.is_none()
+                        && matches!(value.kind, Kind::Object | Kind::Array) =>
+                {
+                    self.inside = true;
+                    self.read_error(text, value)?;
+                    self.proper = false;
                 }
                 "details" if value.kind == Kind::Array => self.read_details(text, value)?,
                 "detail" => self.read_found(text, value)?,

@@ -107,7 +107,7 @@ fn a_body_that_is_no_error_object_is_wrapped() {
 }
 
 #[test]
-fn an_error_that_comes_as_an_event_is_read_like_its_object() {
+fn an_error_in_a_wrapping_of_the_servers_own_is_read_like_its_object() {
     let event = "event: error\r\ndata: {\"error\":{\"message\":\"prompt is too long: 3 tokens\",\"type\":\"invalid_request_error\"}}\r\n\r\n";
     let error = http(400, event);
     assert_eq!(error.class, Class::ContextLength);
@@ -125,6 +125,15 @@ fn an_error_that_comes_as_an_event_is_read_like_its_object() {
         ("no", Some("p"))
     );
     assert_eq!(shown.as_it_is, None);
+    let wrapped = http(
+        400,
+        r#"{"success":false,"errors":[{"code":7003,"message":"no such route"}]}"#,
+    );
+    let shown = wrapped.for_caller(Shape::OpenAi).unwrap();
+    assert_eq!(
+        (shown.message.as_str(), shown.as_it_is),
+        ("no such route", None)
+    );
 }
 
 #[test]
@@ -279,6 +288,15 @@ fn an_error_inside_a_success_counts_like_its_status() {
             r#"{"error":{"message":"x","type":"insufficient_quota"}}"#,
             Class::Quota,
         ),
+        (
+            r#"{"error":{"error":{"message":"x","code":"rate_limit_exceeded"}}}"#,
+            Class::RateLimited,
+        ),
+        (
+            r#"{"error":[{"message":"x","code":"rate_limit_exceeded"}]}"#,
+            Class::RateLimited,
+        ),
+        (r#"{"error":[3]}"#, Class::Server),
         (r#"{"error":{"message":"something"}}"#, Class::Server),
         (r#"{"error":"something"}"#, Class::Server),
         (r#"{"error":true}"#, Class::Server),
