@@ -116,21 +116,31 @@ pub(crate) fn output_cap(
     Some(low)
 }
 
-/// At the dearest of output, reasoning and speech: how much of the answer will be what is not known.
+/// At the dearest of output, reasoning and speech: how much of the answer will be what is not known. Strict, also at the dearest of
+/// input and of its being written to a cache, which the caller may ask for.
 fn price(ask: &Ask, rates: &Rates, factors: Factors, input: u64, output: u64) -> i64 {
     let output = output.saturating_mul(ask.choices);
     let dearest = rates.output.max(rates.reasoning).max(rates.audio_output);
+    let read = if ask.strict {
+        rates
+            .input
+            .max(rates.cache_write_5m)
+            .max(rates.cache_write_1h)
+    } else {
+        rates.input
+    };
     let hears = ask.audio_millis > 0;
     let usage = Usage {
         input_tokens: Some(input),
         // Nearly all that is heard are tokens of audio.
-        audio_input_tokens: (hears && rates.audio_input > rates.input).then_some(input),
+        audio_input_tokens: (hears && rates.audio_input > read).then_some(input),
         output_tokens: Some(output),
         images: Some(ask.images),
         audio_millis: Some(ask.audio_millis),
         ..Usage::default()
     };
     let rates = Rates {
+        input: read,
         output: dearest,
         ..*rates
     };
@@ -243,6 +253,18 @@ mod tests {
             ..ask
         };
         assert_eq!(size(&ask, BOUNDS, &rates, Factors::ONE).min_nanos, 1);
+    }
+
+    #[test]
+    fn a_strict_hold_covers_input_that_is_written_to_a_cache() {
+        let rates = Rates {
+            cache_write_5m: Some(3_750_000),
+            cache_write_1h: Some(6_000_000),
+            ..rates(3_000_000, 0)
+        };
+        let held = |strict| size(&ask(strict), BOUNDS, &rates, Factors::ONE).want_nanos;
+        assert_eq!(held(true), 600);
+        assert_eq!(held(false), 300);
     }
 
     #[test]
