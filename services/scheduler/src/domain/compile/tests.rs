@@ -1,4 +1,3 @@
-
 use switchboard_proto::scheduler::v1::{Rates, Sheet};
 
 use super::*;
