@@ -39,6 +39,25 @@ pub struct Config {
     pub compress_from: u16,
 }
 
+impl Config {
+    /// What is wrong with it, if anything: a bound of 0 would refuse every request.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let nothing = [
+            ("body_limit", self.body_limit == 0),
+            ("bodies_total", self.bodies_total == 0),
+            ("requests_in_flight", self.requests_in_flight == 0),
+            ("connections", self.connections == 0),
+            ("header_bytes", self.header_bytes == 0),
+            ("header_count", self.header_count == 0),
+            ("header_timeout", self.header_timeout.is_zero()),
+            ("body_timeout", self.body_timeout.is_zero()),
+        ];
+        let (name, _) = nothing.into_iter().find(|(_, nothing)| *nothing)?;
+        Some(format!("edge.{name} is 0; expected more"))
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

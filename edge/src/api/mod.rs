@@ -10,7 +10,8 @@ use axum::{
     Router,
     body::Body,
     extract::{ConnectInfo, Path, Request, State, rejection::PathRejection},
-    http::{HeaderValue, Response, header},
+    http::{HeaderValue, Method, Response, header},
+    middleware::map_request,
     routing::any,
 };
 use bytes::Bytes;
@@ -67,7 +68,16 @@ pub(crate) fn router(edge: Edge) -> Router {
         .merge(gemini::routes())
         .route("/{service}/{method}", any(admin::pass))
         .fallback(unknown)
+        .layer(map_request(head_as_get))
         .with_state(edge)
+}
+
+/// `HEAD` asks for what `GET` answers; the server leaves the body out.
+async fn head_as_get(mut request: Request) -> Request {
+    if request.method() == Method::HEAD {
+        *request.method_mut() = Method::GET;
+    }
+    request
 }
 
 /// Answers one request: reads what the edge may read, relays the rest. `resource` is the path's own id, if it has one.

@@ -316,3 +316,19 @@ async fn too_many_headers_over_http2_get_an_error_object_with_an_id() {
         assert_eq!(answer.code(), "invalid_request");
     }
 }
+
+#[tokio::test]
+async fn head_is_answered_like_get_without_the_body() {
+    let rig = Rig::start(Config::default()).await;
+    for (path, status) in [
+        ("/v1/models", "503"),
+        ("/v1beta/models", "503"),
+        ("/v1/chat/completions", "405"),
+        ("/v1/nothing", "404"),
+    ] {
+        let get = rig.send(&request(&format!("GET {path}"), "")).await;
+        let head = rig.send(&request(&format!("HEAD {path}"), "")).await;
+        assert_eq!((get.status(), head.status()), (status, status), "{path}");
+        assert!(!get.body.is_empty() && head.body.is_empty(), "{path}");
+    }
+}

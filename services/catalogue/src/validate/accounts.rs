@@ -31,7 +31,7 @@ pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: 
         }
         address(account, &at, errors, warnings);
         credential(context, account, &at, errors);
-        numbers(account, &at, errors);
+        numbers(account, &at, errors, warnings);
         language(account, &at, errors);
         some_or_absent(account.dialects.as_ref(), &at.key("dialects"), errors);
     }
@@ -143,7 +143,12 @@ fn credential(context: &Context<'_>, account: &Account, at: &Path<'_>, errors: &
     }
 }
 
-fn numbers(account: &Account, at: &Path<'_>, errors: &mut Problems<'_>) {
+fn numbers(
+    account: &Account,
+    at: &Path<'_>,
+    errors: &mut Problems<'_>,
+    warnings: &mut Problems<'_>,
+) {
     if let Some(Concurrency::Slots(slots)) = account.concurrency {
         positive(&[("concurrency", Some(u64::from(slots)))], at, errors);
     }
@@ -152,7 +157,7 @@ fn numbers(account: &Account, at: &Path<'_>, errors: &mut Problems<'_>) {
     }
     let costs = at.key("costs");
     for (model, sheet) in &account.costs {
-        price(sheet, &costs.key(model), errors);
+        price(sheet, &costs.key(model), errors, warnings);
     }
     windows(&account.windows, &at.key("windows"), errors);
     if let Some(flat) = &account.flat_cost

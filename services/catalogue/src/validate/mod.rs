@@ -81,7 +81,7 @@ pub(crate) fn check(catalogue: &Catalogue, errors: &mut Problems<'_>, warnings: 
         errors.report(&root.key("version"), message, "write `version: 1`");
     }
     accounts::check(&context, errors, warnings);
-    models::check(&context, errors);
+    models::check(&context, errors, warnings);
     groups::check(&context, errors);
     tenants::check(&context, errors);
 }
@@ -356,12 +356,18 @@ fn windows(windows: &[Window], list: &Path<'_>, errors: &mut Problems<'_>) {
     }
 }
 
-fn price(price: &Price, at: &Path<'_>, errors: &mut Problems<'_>) {
+fn price(price: &Price, at: &Path<'_>, errors: &mut Problems<'_>, warnings: &mut Problems<'_>) {
     if price.is_empty() {
         errors.report(
             at,
             "this sheet names no price",
             "add `input: …` and `output: …` (USD per 1000000 tokens); write 0 for what is free",
+        );
+    } else if price.output.is_some() && price.input.is_none() {
+        warnings.report(
+            at,
+            "this sheet has `output` and no `input`: input tokens are free by it",
+            "add `input: …` (USD per 1000000 tokens); write 0 if they are to be free",
         );
     }
 }

@@ -9,7 +9,7 @@ use crate::dialect::Dialect;
 use crate::models::{Canary, Capability, Model, Queue, Target, WarningAction};
 use crate::names::is_pattern;
 
-pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>) {
+pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: &mut Problems<'_>) {
     let root = Path::Root;
     let list = root.key("price_lists");
     let lists = &context.catalogue.price_lists;
@@ -24,14 +24,14 @@ pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>) {
         let entry_at = list.index(index);
         let prices = entry_at.key("prices");
         for (model, sheet) in &entry.prices {
-            price(sheet, &prices.key(model), errors);
+            price(sheet, &prices.key(model), errors, warnings);
         }
     }
     let list = root.key("models");
     names(context, &list, errors);
     for (index, model) in context.catalogue.models.iter().enumerate() {
         let at = list.index(index);
-        one(context, model, &at, errors);
+        one(context, model, &at, errors, warnings);
     }
     loops(
         context,
@@ -92,8 +92,14 @@ fn names(context: &Context<'_>, list: &Path<'_>, errors: &mut Problems<'_>) {
     }
 }
 
-fn one(context: &Context<'_>, model: &Model, at: &Path<'_>, errors: &mut Problems<'_>) {
-    priced(context, model, at, errors);
+fn one(
+    context: &Context<'_>,
+    model: &Model,
+    at: &Path<'_>,
+    errors: &mut Problems<'_>,
+    warnings: &mut Problems<'_>,
+) {
+    priced(context, model, at, errors, warnings);
     if model.targets.is_empty() {
         errors.report(
             &at.key("targets"),
@@ -143,7 +149,13 @@ fn one(context: &Context<'_>, model: &Model, at: &Path<'_>, errors: &mut Problem
     }
 }
 
-fn priced(context: &Context<'_>, model: &Model, at: &Path<'_>, errors: &mut Problems<'_>) {
+fn priced(
+    context: &Context<'_>,
+    model: &Model,
+    at: &Path<'_>,
+    errors: &mut Problems<'_>,
+    warnings: &mut Problems<'_>,
+) {
     match (&model.price, &model.price_list) {
         (None, None) => errors.report(
             &at.key("price"),
@@ -151,7 +163,16 @@ fn priced(context: &Context<'_>, model: &Model, at: &Path<'_>, errors: &mut Prob
             "add `price: {input: …, output: …}` (USD per 1000000 tokens) or `price_list: NAME`; write 0 for what is free",
         ),
         (Some(_), Some(_)) => errors.report(&at.key("price_list"), "the model has a price and a price list", "remove one of the two"),
-        (Some(sheet), None) => price(sheet, &at.key("price"), errors),
+        (Some(sheet), None) => {
+            price(sheet, &at.key("price"), errors, warnings);
+            if model.max_output.is_some() && sheet.input.is_some() && sheet.output.is_none() {
+                warnings.report(
+                    &at.key("price"),
+                    "the model has `max_output` and its price no `output`: output tokens are free",
+                    "add `output: …` (USD per 1000000 tokens); write 0 if they are to be free",
+                );
+            }
+        }
         (None, Some(list)) => {
             context.price_list(list, &at.key("price_list"), errors);
             if let Some(known) = context.price_lists.get(list.as_str())

@@ -74,6 +74,35 @@ fn the_base_has_no_mistake() {
 }
 
 #[test]
+fn a_price_that_leaves_half_of_a_request_free_is_a_warning() {
+    let half = |from: &str, to: &str| {
+        let parsed = parse(&BASE.replace(from, to), "c.yaml").unwrap();
+        let mut warnings = parsed.warnings.iter();
+        let told = warnings.find(|warning| warning.message.contains("free"));
+        told.map(|warning| (warning.path.clone(), warning.message.clone()))
+    };
+    let free = |path: &str, message: &str| Some((path.to_owned(), message.to_owned()));
+    let no_input = "this sheet has `output` and no `input`: input tokens are free by it";
+    assert_eq!(half("nothing", ""), None);
+    assert_eq!(half("input: 2.50, ", ""), free("models[0].price", no_input));
+    assert_eq!(half("input: 2.50", "input: 0"), None);
+    assert_eq!(
+        half("{chat: {input: 1}}", "{chat: {output: 1}}"),
+        free("price_lists[0].prices.chat", no_input)
+    );
+    assert_eq!(
+        half(
+            "price: {input: 0.02}",
+            "price: {input: 0.02}\n    max_output: 100"
+        ),
+        free(
+            "models[1].price",
+            "the model has `max_output` and its price no `output`: output tokens are free"
+        )
+    );
+}
+
+#[test]
 fn notation() {
     check(notation::CASES);
 }

@@ -31,6 +31,25 @@ pub struct GrpcConfig {
     pub token_life: Duration,
 }
 
+impl GrpcConfig {
+    /// What is wrong with it, if anything.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let nothing = [
+            ("stream_window", self.stream_window == 0),
+            ("connection_window", self.connection_window == 0),
+            ("streams_per_connection", self.streams_per_connection == 0),
+            ("connections_per_peer", self.connections_per_peer == 0),
+            ("connect_timeout", self.connect_timeout.is_zero()),
+            ("keep_alive", self.keep_alive.is_zero()),
+            ("keep_alive_timeout", self.keep_alive_timeout.is_zero()),
+            ("token_life", self.token_life.is_zero()),
+        ];
+        let (name, _) = nothing.into_iter().find(|(_, nothing)| *nothing)?;
+        Some(format!("grpc.{name} is 0; expected more"))
+    }
+}
+
 impl Default for GrpcConfig {
     fn default() -> Self {
         Self {

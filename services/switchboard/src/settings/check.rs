@@ -113,9 +113,10 @@ impl Settings {
         }
         let sections = self.clone().spread();
         said(sections.state.check())?;
+        sections.grpc.problem().map_or(Ok(()), Err)?;
         for role in roles {
             match role {
-                Role::Edge => Ok(()),
+                Role::Edge => sections.edge.problem().map_or(Ok(()), Err),
                 Role::Forwarder => sections.forwarder.problem().map_or(Ok(()), Err),
                 Role::Auth => said(sections.auth.check()),
                 Role::Scheduler => said(sections.scheduler.check()),

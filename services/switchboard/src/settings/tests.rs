@@ -55,6 +55,10 @@ fn what_a_section_knows_of_itself_is_told_before_anything_starts() {
     assert_eq!(told, "billing.batch is 0; expected at least 1");
     let told = said(&|s| s.forwarder.batch = 0);
     assert_eq!(told, "forwarder.batch is 0; expected more");
+    let told = said(&|s| s.edge.connections = 0);
+    assert_eq!(told, "edge.connections is 0; expected more");
+    let told = said(&|s| s.grpc.streams_per_connection = 0);
+    assert_eq!(told, "grpc.streams_per_connection is 0; expected more");
     let told = said(&|s| s.auth.lookups = 0);
     assert_eq!(told, "auth.lookups: must be above 0");
     let told = said(&|s| s.token_refresh.generations = 0);
