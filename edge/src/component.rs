@@ -5,15 +5,12 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::Router;
 use switchboard_common::{clock::SharedClock, grpc::Rpc, lifecycle::Lifecycle, metrics::Metrics};
 use tokio::net::TcpListener;
-use tower_http::compression::{
-    CompressionLayer,
-    predicate::{NotForContentType, Predicate as _, SizeAbove},
-};
 
 use crate::{
     Admins, Config, Error,
     api::{self, Edge},
     body::Budget,
+    compression::Compression,
     connection,
     observed::Observed,
     relay::Forwarders,
@@ -63,16 +60,11 @@ impl Component {
             admins: deps.admins,
             clock: deps.clock,
             budget: budget.clone(),
+            compression: Compression::from(config.compress_from),
             observed,
             config: Arc::clone(&config),
         };
-        let compressed = SizeAbove::new(config.compress_from)
-            .and(NotForContentType::new("text/event-stream"))
-            .and(NotForContentType::new("application/grpc"))
-            .and(NotForContentType::IMAGES);
-        let router = api::router(edge)
-            .layer(CompressionLayer::new().compress_when(compressed))
-            .merge(deps.probes);
+        let router = api::router(edge).merge(deps.probes);
         let accepting = connection::accept(listener, router, manners, deps.lifecycle.clone());
         deps.lifecycle.spawn("edge", accepting);
         Ok(Self { address, budget })

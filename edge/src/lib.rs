@@ -12,6 +12,7 @@ mod api;
 mod body;
 mod caller;
 mod component;
+mod compression;
 mod config;
 mod connection;
 mod error;

@@ -32,7 +32,9 @@ use crate::{
     Config,
     admin::{self, Admins},
     body::{self, Budget},
-    caller, error,
+    caller,
+    compression::Compression,
+    error,
     observed::Observed,
     relay::Forwarders,
     response,
@@ -46,6 +48,7 @@ pub(crate) struct Edge {
     pub(crate) forwarders: Forwarders,
     pub(crate) admins: Admins,
     pub(crate) budget: Budget,
+    pub(crate) compression: Compression,
     pub(crate) observed: Observed,
 }
 
@@ -99,7 +102,8 @@ pub(crate) async fn serve(
         http.response.status_code = tracing::field::Empty,
     );
     continue_trace(&span, request.headers());
-    let observed = edge.observed.clone();
+    let (observed, compression) = (edge.observed.clone(), edge.compression.clone());
+    let accepted = Compression::accepted(request.headers());
     let mut response = relay(edge, endpoint, resource, request, arrived_us, &id)
         .instrument(span.clone())
         .await
@@ -107,7 +111,7 @@ pub(crate) async fn serve(
     span.record("http.response.status_code", response.status().as_u16());
     name(&mut response, &id, error::shape(endpoint.dialect));
     observed.answered(endpoint.route, response.status().as_u16());
-    response
+    compression.apply(accepted, response).await
 }
 
 /// Puts the request's id on an answer, also where the dialect's client looks for it (PROTOCOLS §1.2).

@@ -332,3 +332,27 @@ async fn head_is_answered_like_get_without_the_body() {
         assert!(!get.body.is_empty() && head.body.is_empty(), "{path}");
     }
 }
+
+#[tokio::test]
+async fn a_whole_answer_is_compressed_for_who_takes_it() {
+    let config = Config {
+        compress_from: 1,
+        ..Config::default()
+    };
+    let rig = Rig::start(config).await;
+    for (accepts, coded) in [
+        ("", false),
+        ("accept-encoding: identity\r\n", false),
+        ("accept-encoding: br;q=0, gzip\r\n", true),
+        (
+            "accept-encoding: identity\r\naccept-encoding: gzip\r\n",
+            true,
+        ),
+    ] {
+        let answer = rig.send(&request("GET /v1/models", accepts)).await;
+        assert_eq!(answer.status(), "503");
+        let head = &answer.head;
+        assert_eq!(head.contains("content-encoding: gzip"), coded, "{head}");
+        assert!(head.contains("vary: accept-encoding"), "{head}");
+    }
+}

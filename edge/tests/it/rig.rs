@@ -67,7 +67,7 @@ impl Rig {
         connection.write_all(request).await.unwrap();
         let mut answer = Vec::new();
         connection.read_to_end(&mut answer).await.unwrap();
-        let answer = String::from_utf8(answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         Answer {
             head: head.to_owned(),

@@ -15,6 +15,8 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use pin_project_lite::pin_project;
 use switchboard_common::error::Failure;
 use switchboard_proto::inference::v1::{RelayResponse, ResponseHead, StreamProgress};
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -137,33 +139,30 @@ impl Caller {
     ///
     /// # Errors
     /// Why not to go on. `work` is dropped then.
-    pub(crate) async fn attend<F: Future>(&mut self, work: F) -> Result<F::Output, Stop> {
+    pub(crate) fn attend<F: Future>(
+        &mut self,
+        work: F,
+    ) -> impl Future<Output = Result<F::Output, Stop>> {
         let far = self.deadline + Duration::from_secs(3_600);
-        let done = self.attend_until(far, work).await?;
         // The deadline is checked first and is earlier.
-        done.map_err(|Elapsed| Stop::Deadline)
+        self.attend_until(far, work)
+            .map(|done| done?.map_err(|Elapsed| Stop::Deadline))
     }
 
     /// Like [`Caller::attend`], for work that has its own limit.
     ///
     /// # Errors
     /// Why not to go on. `work` is dropped then.
-    pub(crate) async fn attend_until<F: Future>(
+    pub(crate) const fn attend_until<F: Future>(
         &mut self,
         limit: Instant,
         work: F,
-    ) -> Result<Result<F::Output, Elapsed>, Stop> {
-        let mut work = pin!(work);
-        poll_fn(|cx| {
-            if let Poll::Ready(stop) = self.poll_stopped(cx) {
-                return Poll::Ready(Err(stop));
-            }
-            if let Poll::Ready(done) = work.as_mut().poll(cx) {
-                return Poll::Ready(Ok(Ok(done)));
-            }
-            self.poll_clock(limit, cx)
-        })
-        .await
+    ) -> Attend<'_, F> {
+        Attend {
+            caller: self,
+            limit,
+            work,
+        }
     }
 
     /// Waits for what the request can do without: so long at most, no longer than the request's total time, and for nobody who
@@ -327,6 +326,32 @@ impl Caller {
                 Err(Stop::Left)
             }
         }
+    }
+}
+
+pin_project! {
+    /// Work that is waited for while the caller is there. A future of its own: an `async fn` would keep the room of `work` twice,
+    /// and a stream's task is as large as the largest it waits for.
+    pub(crate) struct Attend<'a, F> {
+        caller: &'a mut Caller,
+        limit: Instant,
+        #[pin]
+        work: F,
+    }
+}
+
+impl<F: Future> Future for Attend<'_, F> {
+    type Output = Result<Result<F::Output, Elapsed>, Stop>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(stop) = this.caller.poll_stopped(cx) {
+            return Poll::Ready(Err(stop));
+        }
+        if let Poll::Ready(done) = this.work.poll(cx) {
+            return Poll::Ready(Ok(Ok(done)));
+        }
+        this.caller.poll_clock(*this.limit, cx)
     }
 }
 

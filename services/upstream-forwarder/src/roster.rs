@@ -152,8 +152,11 @@ impl Live {
         }
         // It was left out under a flood.
         if let Some(draft) = self.draft(|_| (), |draft, _| draft) {
-            let question = question();
-            journal.write_down(Draft { question, ..draft }).await;
+            let draft = Draft {
+                question: question(),
+                ..draft
+            };
+            Box::pin(journal.write_down(draft)).await;
         }
     }
 

@@ -120,7 +120,9 @@ pub(super) async fn admit(
     };
     if models::asked_for(&call) {
         let listed = models::list(&call, &who, &catalogue)?;
-        course.rate_limits = caller.attend(limits::of(conductor, &who, None)).await?;
+        course.rate_limits = caller
+            .attend(Box::pin(limits::of(conductor, &who, None)))
+            .await?;
         return Ok(models::answer(listed, course, caller));
     }
     let mut share = Share::none(&conductor.bodies);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, response::Parts};
 use switchboard_dialects::{
     Class, ReadOptions, UpstreamError, WholeAnswer,
     error::{MAX_BODY, Rendered},
@@ -62,32 +62,66 @@ pub(super) async fn relay(
     if let Some(secret) = secret {
         withhold(&mut parts.headers, secret);
     }
-    let status = parts.status.as_u16();
     let decoded = Decoded::new(&parts.headers, body);
-    let adapter = conductor.adapters.of(&course.candidate.provider);
     if !parts.status.is_success() {
-        let body = match decoded {
-            Some(mut body) => collect(course, caller, &mut body, 4 * MAX_BODY).await?,
-            None => Err(Kind::Answer(Class::Malformed)),
-        };
-        // What an error says may be lost, its status is not.
-        let body = body.unwrap_or_default();
-        let now = UNIX_EPOCH
-            + Duration::from_micros(u64::try_from(conductor.clock.now_us()).unwrap_or(0));
-        let body = document(adapter, body).unwrap_or_default();
-        let mut error = UpstreamError::from_http(status, &parts.headers, &body, now);
-        if let Some(class) = declared::rules(&course.candidate).class_of(&body) {
-            error.class = class;
-        }
-        return refuse(request, course, caller, &error, status, secret);
+        return relay_error(
+            conductor,
+            request,
+            course,
+            caller,
+            (&parts, decoded),
+            secret,
+        )
+        .await;
     }
-    let Some(mut body) = decoded else {
-        return Ok(Relayed::Failed(malformed(status)));
+    let Some(body) = decoded else {
+        return Ok(Relayed::Failed(malformed(parts.status.as_u16())));
     };
     if request.streams() {
         let headers = &parts.headers;
-        return stream::relay(conductor, request, course, caller, headers, body, secret).await;
+        stream::relay(conductor, request, course, caller, headers, body, secret).await
+    } else {
+        relay_document(conductor, request, course, caller, (&parts, body), secret).await
     }
+}
+
+/// An answer that says that it is an error.
+async fn relay_error(
+    conductor: &Conductor,
+    request: &Arc<Request>,
+    course: &mut Course,
+    caller: &mut Caller,
+    (parts, decoded): (&Parts, Option<Decoded>),
+    secret: Option<&Secret>,
+) -> Result<Relayed, Ended> {
+    let body = match decoded {
+        Some(mut body) => collect(course, caller, &mut body, 4 * MAX_BODY).await?,
+        None => Err(Kind::Answer(Class::Malformed)),
+    };
+    // What an error says may be lost, its status is not.
+    let body = body.unwrap_or_default();
+    let now =
+        UNIX_EPOCH + Duration::from_micros(u64::try_from(conductor.clock.now_us()).unwrap_or(0));
+    let adapter = conductor.adapters.of(&course.candidate.provider);
+    let body = document(adapter, body).unwrap_or_default();
+    let status = parts.status.as_u16();
+    let mut error = UpstreamError::from_http(status, &parts.headers, &body, now);
+    if let Some(class) = declared::rules(&course.candidate).class_of(&body) {
+        error.class = class;
+    }
+    refuse(request, course, caller, &error, status, secret)
+}
+
+/// An answer that is one document.
+async fn relay_document(
+    conductor: &Conductor,
+    request: &Arc<Request>,
+    course: &mut Course,
+    caller: &mut Caller,
+    (parts, mut body): (&Parts, Decoded),
+    secret: Option<&Secret>,
+) -> Result<Relayed, Ended> {
+    let status = parts.status.as_u16();
     let body = match collect(course, caller, &mut body, conductor.config.answer_limit).await? {
         Ok(body) => body,
         Err(kind) => {

@@ -3,7 +3,12 @@
 //! A refusal of either undoes the other; when both refuse, money's word counts. A caller that leaves undoes both. The
 //! undoing itself is `settle`'s: it must happen whatever becomes of this stage.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::FutureExt as _;
 use switchboard_common::error::{Failure, Reason};
@@ -32,8 +37,8 @@ pub(super) async fn select(
     caller: &mut Caller,
 ) -> Result<(), Ended> {
     (course.selecting, course.held) = (true, !request.asked.free());
-    let reserve = reserve(conductor, request);
-    let acquire = acquire(conductor, request);
+    let reserve = pin!(reserve(conductor, request));
+    let acquire = pin!(acquire(conductor, request));
     // From then on it shows life, however long it waits: else silence would end the hold before the request runs.
     let live = Arc::clone(&course.live);
     let note = |hold: &Option<ReserveResponse>| note_hold(&live, hold.as_ref());
@@ -90,11 +95,10 @@ fn note_hold(live: &Live, hold: Option<&ReserveResponse>) {
 
 /// Both answers; a hold is noted as soon as it is there, a lease that is not there yet is not waited for once the hold is refused.
 async fn both<H, L>(
-    reserve: impl Future<Output = Result<H, Failure>>,
+    mut reserve: Pin<&mut impl Future<Output = Result<H, Failure>>>,
     note: impl FnOnce(&H),
-    acquire: impl Future<Output = L>,
+    mut acquire: Pin<&mut impl Future<Output = L>>,
 ) -> (Result<H, Failure>, Option<L>) {
-    let (mut reserve, mut acquire) = (pin!(reserve), pin!(acquire));
     tokio::select! {
         biased;
         hold = &mut reserve => match hold {

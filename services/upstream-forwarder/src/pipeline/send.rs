@@ -1,6 +1,10 @@
 //! send: one request to one upstream, up to the head of its answer (SPEC FWD-1, FWD-8, FWD-12).
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, Uri};
@@ -110,7 +114,7 @@ pub(super) async fn send(
         proxy,
     };
     let first_byte = Duration::from_millis(candidate.first_byte_timeout_ms);
-    let sending = conductor.upstreams.send(&needs, message);
+    let sending = pin!(conductor.upstreams.send(&needs, message));
     let answer = wait(caller, sending, &sent, connect, first_byte).await;
     let began = Instant::now();
     course.first_byte_due = sent.connected().map(|at| at + first_byte);
@@ -137,12 +141,11 @@ pub(super) async fn send(
 /// Waits for the head, at most `connect` for a connection and then `first_byte` for an answer.
 async fn wait(
     caller: &mut Caller,
-    sending: impl Future<Output = Result<Response<Incoming>, SendError>>,
+    mut sending: Pin<&mut impl Future<Output = Result<Response<Incoming>, SendError>>>,
     sent: &Sent,
     connect: Duration,
     first_byte: Duration,
 ) -> Result<Result<Response<Incoming>, Fault>, Stop> {
-    let mut sending = pin!(sending);
     let began = Instant::now();
     let mut look = began + connect.min(first_byte);
     loop {

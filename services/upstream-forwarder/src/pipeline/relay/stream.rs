@@ -76,7 +76,8 @@ pub(super) async fn relay(
         }
         Reading::Whole => {
             let whole = (body, content_type);
-            return relay_whole(conductor, request, course, caller, whole, secret).await;
+            let relayed = relay_whole(conductor, request, course, caller, whole, secret);
+            return Box::pin(relayed).await;
         }
     };
     let raw = request.asked.form() == Form::Bytes;
@@ -101,7 +102,8 @@ pub(super) async fn relay(
                     });
                 } else if begun == Begun::Nothing && is_document(request, &bytes, whole) {
                     let whole = (body.unread(bytes), content_type);
-                    return relay_whole(conductor, request, course, caller, whole, secret).await;
+                    let relayed = relay_whole(conductor, request, course, caller, whole, secret);
+                    return Box::pin(relayed).await;
                 }
                 push_at_hand(course, &mut body, &mut codec, bytes).await
             }
