@@ -49,7 +49,7 @@ use crate::arguments::{Arguments, Command};
 
 /// As in Switchboard, so that the proxy has the same start.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use switchboard::cli::Cli;
 
-/// Many small allocations from many threads: the system's allocator costs a tenth of a request. Without huge pages, which
-/// double what an idle process holds and are cleared in bursts (PERF-3).
+/// Many small allocations from many threads: the system's allocator costs a tenth of a request. How it is set up stands in
+/// `.cargo/config.toml`.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     // TLS to upstreams, databases and collectors uses one provider; it must be chosen before the first client is made.

@@ -55,7 +55,7 @@ impl Sent {
 
 /// So much is given at once, bytes. What a connection cannot pass on it does not ask more for, so that the last byte of a large
 /// body counts as taken only when nearly all of it is out.
-const PIECE: usize = 64 << 10;
+const PIECE: usize = 256 << 10;
 
 /// See the module's page.
 pub(crate) struct Outgoing {
