@@ -158,8 +158,7 @@ const CHECKS: [Check; 9] = [
         },
     ),
     (
-        "SELECT DISTINCT e.transaction_id AS id FROM ledger_entry e WHERE e.kind IN ('settlement', 'final') \
-         AND NOT EXISTS (SELECT 1 FROM usage u WHERE u.request_id = e.transaction_id)",
+        "SELECT transaction_id AS id FROM ledger_entry WHERE kind IN ('settlement', 'final') EXCEPT SELECT request_id FROM usage",
         &|row| {
             Ok(format!(
                 "request {}: settled in the ledger, but it has no usage row",
@@ -220,6 +219,21 @@ const RESOLVED: Check = (
     },
 );
 
+/// Usage rows summed up by what windows have in common: whose they are, and the hour, of which every window has whole ones. So each
+/// row is read once, however many windows and budgets there are.
+fn hourly(kind: SubjectKind) -> String {
+    let whose = match kind {
+        SubjectKind::Tenant => "tenant",
+        SubjectKind::User => "tenant, user_name",
+        SubjectKind::Key => "tenant, key_name",
+        SubjectKind::Group => "group_name",
+    };
+    format!(
+        "(SELECT {whose}, created_ms / 3600000 AS hour, MAX(created_ms) AS latest_ms, COUNT(*) AS n, \
+         SUM(charge_nanos) AS nanos, SUM(counted_tokens) AS tokens FROM usage GROUP BY {whose}, created_ms / 3600000)"
+    )
+}
+
 fn matching(kind: SubjectKind) -> &'static str {
     match kind {
         SubjectKind::Tenant => "u.tenant = SUBSTR(w.owner, 8)",
@@ -233,12 +247,12 @@ fn matching(kind: SubjectKind) -> &'static str {
 fn windows_sql(kind: SubjectKind) -> String {
     format!(
         "SELECT s.* FROM (SELECT w.owner, w.subject_kind, w.subject, w.span, w.starts_ms, w.used_nanos, w.used_tokens, \
-         CAST(COALESCE(SUM(u.charge_nanos), 0) AS BIGINT) AS nanos, CAST(COALESCE(SUM(u.counted_tokens), 0) AS BIGINT) AS tokens \
-         FROM spend_window w LEFT JOIN usage u ON u.day >= w.starts_ms / 86400000 AND u.day <= w.ends_ms / 86400000 \
-         AND u.created_ms >= w.starts_ms AND u.created_ms < w.ends_ms AND {} \
+         CAST(COALESCE(SUM(u.nanos), 0) AS BIGINT) AS nanos, CAST(COALESCE(SUM(u.tokens), 0) AS BIGINT) AS tokens \
+         FROM spend_window w LEFT JOIN {} u ON {} AND u.hour >= w.starts_ms / 3600000 AND u.hour < w.ends_ms / 3600000 \
          WHERE w.counted = 1 AND w.subject_kind = '{}' \
          GROUP BY w.owner, w.subject_kind, w.subject, w.span, w.starts_ms, w.used_nanos, w.used_tokens) s \
          WHERE s.used_nanos <> s.nanos OR s.used_tokens <> s.tokens",
+        hourly(kind),
         matching(kind),
         kind.name(),
     )
@@ -259,15 +273,17 @@ fn window_line(row: &QueryResult) -> Result<String, DbErr> {
     ))
 }
 
-/// Budgets that are switched on and whose rows since then have no window at all.
+/// Budgets that are switched on and whose rows since then have no window at all. An hour in which there are both rows before and
+/// rows since counts whole.
 fn missing_windows_sql(kind: SubjectKind) -> String {
     format!(
-        "SELECT w.owner, w.subject_kind, w.subject, w.span, COUNT(*) AS n FROM budget w JOIN usage u ON u.day >= w.since_ms / 86400000 \
-         AND u.created_ms >= w.since_ms AND u.created_ms <= $1 + 86400000 AND {} \
+        "SELECT w.owner, w.subject_kind, w.subject, w.span, CAST(SUM(u.n) AS BIGINT) AS n FROM budget w JOIN {} u \
+         ON {} AND u.latest_ms >= w.since_ms AND u.hour <= ($1 + 86400000) / 3600000 \
          WHERE w.active = 1 AND w.subject_kind = '{}' AND NOT EXISTS (SELECT 1 FROM spend_window s WHERE s.owner = w.owner \
          AND s.subject_kind = w.subject_kind AND s.subject = w.subject AND s.span = w.span \
-         AND s.starts_ms <= u.created_ms AND s.ends_ms > u.created_ms) \
+         AND s.starts_ms <= u.hour * 3600000 AND s.ends_ms > u.hour * 3600000) \
          GROUP BY w.owner, w.subject_kind, w.subject, w.span",
+        hourly(kind),
         matching(kind),
         kind.name(),
     )
@@ -305,4 +321,65 @@ fn number(row: &QueryResult, column: &str) -> Result<i64, DbErr> {
 
 fn usd(row: &QueryResult, column: &str) -> Result<NanoUsd, DbErr> {
     row.try_get("", column).map(NanoUsd)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use switchboard_common::db::{Database, DatabaseConfig};
+    use switchboard_migrations::{Owner, migrate};
+
+    use super::*;
+
+    /// Steps of SQLite's plan that read a whole table once for each row of another: the books would be looked at for hours.
+    async fn repeated_scans(on: &impl ConnectionTrait, sql: &str) -> Vec<String> {
+        let values: Vec<_> = sql
+            .contains("$1")
+            .then(|| 0_i64.into())
+            .into_iter()
+            .collect();
+        let explain = sea_orm::Statement::from_sql_and_values(
+            on.get_database_backend(),
+            format!("EXPLAIN QUERY PLAN {sql}"),
+            values,
+        );
+        let (mut scanned, mut correlated) = (HashSet::new(), HashSet::new());
+        let mut repeated = Vec::new();
+        for row in on.query_all_raw(explain).await.unwrap() {
+            let (id, parent) = (number(&row, "id").unwrap(), number(&row, "parent").unwrap());
+            let step = text(&row, "detail").unwrap();
+            if step.starts_with("CORRELATED") {
+                correlated.insert(id);
+            }
+            if step.starts_with("SCAN") && (!scanned.insert(parent) || correlated.contains(&parent))
+            {
+                repeated.push(step);
+            }
+        }
+        repeated
+    }
+
+    #[tokio::test]
+    async fn no_row_is_looked_for_by_reading_a_whole_table() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = DatabaseConfig::Sqlite {
+            path: directory.path().join("billing.sqlite"),
+            full_sync: false,
+        };
+        let database = Database::open(&config).await.unwrap();
+        migrate(database.writer(), Owner::Billing).await.unwrap();
+        let windows = |kind| [windows_sql(kind), missing_windows_sql(kind)];
+        let fixed = CHECKS.iter().map(|(sql, _)| (*sql).to_owned());
+        let all = fixed.chain(SubjectKind::ALL.into_iter().flat_map(windows));
+        for sql in all {
+            let repeated = repeated_scans(database.reader(), &sql).await;
+            assert_eq!(repeated, [""; 0], "{sql}");
+        }
+        let told = repeated_scans(
+            database.reader(),
+            "SELECT 1 FROM ledger_entry e WHERE NOT EXISTS (SELECT 1 FROM usage u WHERE u.request_id = e.transaction_id)",
+        );
+        assert_eq!(told.await.len(), 1);
+    }
 }
