@@ -1,4 +1,4 @@
-//! Whole answers, compressed for callers that take it (FWD-13).
+//! Whole answers, compressed for callers that take it.
 
 use std::{convert::Infallible, future::ready};
 
@@ -52,5 +52,31 @@ impl Compression {
             Ok(answer) => answer.map(Body::new),
             Err(never) => match never {},
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::stream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_goes_out_piece_by_piece_is_left_alone() {
+        let compression = Compression::from(1);
+        let mut accepted = HeaderMap::new();
+        accepted.insert(header::ACCEPT_ENCODING, "gzip".parse().unwrap());
+        let coding = |answer: &Response<Body>| {
+            let value = answer.headers().get(header::CONTENT_ENCODING)?;
+            value.to_str().ok().map(str::to_owned)
+        };
+        let whole = Response::new(Body::from("[1,2,3]"));
+        let whole = compression.apply(accepted.clone(), whole).await;
+        assert_eq!(coding(&whole).as_deref(), Some("gzip"));
+        let pieces = stream::iter([Ok::<_, Infallible>(Bytes::from("[1,"))]);
+        let pieces = Response::new(Body::from_stream(pieces));
+        let pieces = compression.apply(accepted, pieces).await;
+        assert_eq!(coding(&pieces), None);
     }
 }

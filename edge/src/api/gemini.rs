@@ -87,7 +87,7 @@ pub(super) fn routes() -> Router<Edge> {
                 if request.method() == Method::GET {
                     serve(edge, MODELS, String::new(), request).await
                 } else {
-                    wrong_method(&edge, "GET", Shape::Gemini)
+                    wrong_method(&edge, "GET, HEAD", Shape::Gemini)
                 }
             }),
         );
@@ -105,7 +105,7 @@ pub(super) fn routes() -> Router<Edge> {
                 match *request.method() {
                     Method::GET => serve(edge, MODEL, name, request).await,
                     Method::POST => call(edge, &name, request).await,
-                    _ => wrong_method(&edge, "GET, POST", Shape::Gemini),
+                    _ => wrong_method(&edge, "GET, HEAD, POST", Shape::Gemini),
                 }
             },
         ),

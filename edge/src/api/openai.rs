@@ -151,7 +151,7 @@ pub(super) fn routes() -> Router<Edge> {
                 if request.method() == Method::GET {
                     serve(edge, endpoint, String::new(), request).await
                 } else {
-                    wrong_method(&edge, "GET", error::shape(endpoint.dialect))
+                    wrong_method(&edge, "GET, HEAD", error::shape(endpoint.dialect))
                 }
             }),
         );
@@ -205,7 +205,7 @@ pub(super) fn routes() -> Router<Edge> {
                         Method::POST if model.contains(':') => {
                             gemini::call(edge, &model, request).await
                         }
-                        _ => wrong_method(&edge, "GET", shape),
+                        _ => wrong_method(&edge, "GET, HEAD", shape),
                     }
                 },
             ),

@@ -86,6 +86,20 @@ impl Price {
             && self.per_image.is_none()
             && self.per_second.is_none()
     }
+
+    /// Whether a request pays for what it asks by something other than its tokens of text.
+    pub(crate) const fn has_other_input(&self) -> bool {
+        self.audio_input.is_some() || self.has_pieces()
+    }
+
+    /// The same for what it gets.
+    pub(crate) const fn has_other_output(&self) -> bool {
+        self.audio_output.is_some() || self.has_pieces()
+    }
+
+    const fn has_pieces(&self) -> bool {
+        self.per_request.is_some() || self.per_image.is_some() || self.per_second.is_some()
+    }
 }
 
 record! {

@@ -2,8 +2,8 @@
 
 use time::{Date, Month, OffsetDateTime};
 
-const HOUR_MS: i64 = 3_600_000;
-const DAY_MS: i64 = 86_400_000;
+pub(crate) const HOUR_MS: i64 = 3_600_000;
+pub(crate) const DAY_MS: i64 = 86_400_000;
 
 /// How long a budget's window is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

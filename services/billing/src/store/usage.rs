@@ -1,6 +1,6 @@
 //! Usage rows for people: lists and one request's whole story.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult, Statement, Value};
 use switchboard_common::ids::RequestId;
@@ -104,36 +104,35 @@ async fn attempts(
     rows: &[QueryResult],
 ) -> Result<HashMap<Uuid, Vec<UsageAttempt>>, DbErr> {
     let mut found: HashMap<Uuid, Vec<UsageAttempt>> = HashMap::new();
-    // Bounded statements, whatever the length of the list.
-    for rows in rows.chunks(200) {
-        let mut days = Vec::with_capacity(rows.len());
-        let mut values: Vec<Value> = Vec::with_capacity(rows.len() + 2);
-        for row in rows {
-            days.push(row.try_get::<i64>("", "day")?);
-            values.push(row.try_get::<Uuid>("", "request_id")?.into());
-        }
-        let backend = on.get_database_backend();
-        let place = |index: usize| match backend {
-            DbBackend::Postgres => format!("${}", index + 1),
-            _ => "?".to_owned(),
-        };
-        let ids: Vec<_> = (0..rows.len()).map(place).collect();
-        let sql = format!(
-            "SELECT * FROM attempt WHERE request_id IN ({}) AND day >= {} AND day <= {} ORDER BY number",
-            ids.join(", "),
-            place(rows.len()),
-            place(rows.len() + 1),
-        );
-        values.push(days.iter().min().copied().unwrap_or(0).into());
-        values.push(days.iter().max().copied().unwrap_or(0).into());
-        for row in on
-            .query_all_raw(Statement::from_sql_and_values(backend, sql, values))
-            .await?
-        {
-            found
-                .entry(row.try_get("", "request_id")?)
-                .or_default()
-                .push(attempt(&row)?);
+    // By the day, with which the index begins: a range of days would be read whole.
+    let mut by_day: BTreeMap<i64, Vec<Uuid>> = BTreeMap::new();
+    for row in rows {
+        let ids = by_day.entry(row.try_get("", "day")?).or_default();
+        ids.push(row.try_get("", "request_id")?);
+    }
+    let backend = on.get_database_backend();
+    let place = |index: usize| match backend {
+        DbBackend::Postgres => format!("${index}"),
+        _ => "?".to_owned(),
+    };
+    for (day, ids) in by_day {
+        // Bounded statements, whatever the length of the list.
+        for ids in ids.chunks(200) {
+            let places: Vec<_> = (2..ids.len() + 2).map(place).collect();
+            let sql = format!(
+                "SELECT * FROM attempt WHERE day = {} AND request_id IN ({}) ORDER BY number",
+                place(1),
+                places.join(", "),
+            );
+            let mut values: Vec<Value> = vec![day.into()];
+            values.extend(ids.iter().map(|id| Value::from(*id)));
+            let asked = Statement::from_sql_and_values(backend, sql, values);
+            for row in on.query_all_raw(asked).await? {
+                found
+                    .entry(row.try_get("", "request_id")?)
+                    .or_default()
+                    .push(attempt(&row)?);
+            }
         }
     }
     Ok(found)

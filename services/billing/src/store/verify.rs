@@ -8,7 +8,10 @@ use switchboard_common::money::NanoUsd;
 use uuid::Uuid;
 
 use super::{Store, query, unsigned};
-use crate::domain::budget::SubjectKind;
+use crate::domain::{
+    budget::SubjectKind,
+    window::{DAY_MS, HOUR_MS, Span},
+};
 
 /// Lines of one invariant that are listed by name.
 const NAMED: usize = 20;
@@ -47,6 +50,11 @@ impl Store {
             // A reading transaction sees one state of the file.
             _ => reader.begin().await?,
         };
+        if self.database.backend() == DbBackend::Postgres {
+            // Everything is looked at: that takes longer than a statement of the service's may.
+            tx.execute_unprepared("SET LOCAL statement_timeout = '15min'")
+                .await?;
+        }
         let mut findings = Findings {
             settlements: count(&tx, "SELECT COUNT(*) AS n FROM usage").await?,
             entries: count(&tx, "SELECT COUNT(*) AS n FROM ledger_entry").await?,
@@ -56,10 +64,13 @@ impl Store {
         for (sql, tell) in CHECKS {
             add(&mut findings.problems, &query(&tx, sql, []).await?, tell)?;
         }
-        for kind in SubjectKind::ALL {
-            let windows = query(&tx, &windows_sql(kind), []).await?;
+        for (kind, span) in pairs(&tx, "spend_window WHERE counted = 1").await? {
+            let windows = query(&tx, &windows_sql(kind, span), []).await?;
             add(&mut findings.problems, &windows, &window_line)?;
-            let open = query(&tx, &missing_windows_sql(kind), [limits.now_ms.into()]).await?;
+        }
+        for (kind, span) in pairs(&tx, "budget WHERE active = 1").await? {
+            let sql = missing_windows_sql(kind, span);
+            let open = query(&tx, &sql, [limits.now_ms.into()]).await?;
             add(&mut findings.problems, &open, &missing_window_line)?;
         }
         let (sql, tell) = RESOLVED;
@@ -219,19 +230,38 @@ const RESOLVED: Check = (
     },
 );
 
-/// Usage rows summed up by what windows have in common: whose they are, and the hour, of which every window has whole ones. So each
-/// row is read once, however many windows and budgets there are.
-fn hourly(kind: SubjectKind) -> String {
+/// In what periods usage is summed up for windows of a span, which have whole ones.
+const fn period_ms(span: Span) -> i64 {
+    match span {
+        Span::Hour => HOUR_MS,
+        Span::Day | Span::Month => DAY_MS,
+    }
+}
+
+/// Usage rows summed up by whose they are and by the period. So each row is read once, however many windows and budgets there are.
+fn summed(kind: SubjectKind, span: Span) -> String {
     let whose = match kind {
         SubjectKind::Tenant => "tenant",
         SubjectKind::User => "tenant, user_name",
         SubjectKind::Key => "tenant, key_name",
         SubjectKind::Group => "group_name",
     };
+    let unit = period_ms(span);
     format!(
-        "(SELECT {whose}, created_ms / 3600000 AS hour, MAX(created_ms) AS latest_ms, COUNT(*) AS n, \
-         SUM(charge_nanos) AS nanos, SUM(counted_tokens) AS tokens FROM usage GROUP BY {whose}, created_ms / 3600000)"
+        "(SELECT {whose}, created_ms / {unit} AS period, COUNT(*) AS n, SUM(charge_nanos) AS nanos, SUM(counted_tokens) AS tokens \
+         FROM usage GROUP BY {whose}, created_ms / {unit})"
     )
+}
+
+/// Whether a period of `u` lies in a window. Where a window is one period it is found by that, not looked for among all.
+fn covers(window: &str, span: Span) -> String {
+    let unit = period_ms(span);
+    match span {
+        Span::Hour | Span::Day => format!("{window}.starts_ms = u.period * {unit}"),
+        Span::Month => format!(
+            "{window}.starts_ms <= u.period * {unit} AND {window}.ends_ms > u.period * {unit}"
+        ),
+    }
 }
 
 fn matching(kind: SubjectKind) -> &'static str {
@@ -244,17 +274,25 @@ fn matching(kind: SubjectKind) -> &'static str {
 }
 
 /// Windows that differ from the rows they cover.
-fn windows_sql(kind: SubjectKind) -> String {
+fn windows_sql(kind: SubjectKind, span: Span) -> String {
+    let unit = period_ms(span);
+    let within = match span {
+        Span::Hour | Span::Day => format!("u.period = w.starts_ms / {unit}"),
+        Span::Month => {
+            format!("u.period >= w.starts_ms / {unit} AND u.period < w.ends_ms / {unit}")
+        }
+    };
     format!(
         "SELECT s.* FROM (SELECT w.owner, w.subject_kind, w.subject, w.span, w.starts_ms, w.used_nanos, w.used_tokens, \
          CAST(COALESCE(SUM(u.nanos), 0) AS BIGINT) AS nanos, CAST(COALESCE(SUM(u.tokens), 0) AS BIGINT) AS tokens \
-         FROM spend_window w LEFT JOIN {} u ON {} AND u.hour >= w.starts_ms / 3600000 AND u.hour < w.ends_ms / 3600000 \
-         WHERE w.counted = 1 AND w.subject_kind = '{}' \
+         FROM spend_window w LEFT JOIN {} u ON {} AND {within} \
+         WHERE w.counted = 1 AND w.subject_kind = '{}' AND w.span = '{}' \
          GROUP BY w.owner, w.subject_kind, w.subject, w.span, w.starts_ms, w.used_nanos, w.used_tokens) s \
          WHERE s.used_nanos <> s.nanos OR s.used_tokens <> s.tokens",
-        hourly(kind),
+        summed(kind, span),
         matching(kind),
         kind.name(),
+        span.name(),
     )
 }
 
@@ -273,19 +311,20 @@ fn window_line(row: &QueryResult) -> Result<String, DbErr> {
     ))
 }
 
-/// Budgets that are switched on and whose rows since then have no window at all. An hour in which there are both rows before and
-/// rows since counts whole.
-fn missing_windows_sql(kind: SubjectKind) -> String {
+/// Budgets that are switched on and whose rows since then have no window at all. They are switched on from a window's start.
+fn missing_windows_sql(kind: SubjectKind, span: Span) -> String {
+    let unit = period_ms(span);
     format!(
         "SELECT w.owner, w.subject_kind, w.subject, w.span, CAST(SUM(u.n) AS BIGINT) AS n FROM budget w JOIN {} u \
-         ON {} AND u.latest_ms >= w.since_ms AND u.hour <= ($1 + 86400000) / 3600000 \
-         WHERE w.active = 1 AND w.subject_kind = '{}' AND NOT EXISTS (SELECT 1 FROM spend_window s WHERE s.owner = w.owner \
-         AND s.subject_kind = w.subject_kind AND s.subject = w.subject AND s.span = w.span \
-         AND s.starts_ms <= u.hour * 3600000 AND s.ends_ms > u.hour * 3600000) \
+         ON {} AND u.period >= w.since_ms / {unit} AND u.period <= ($1 + {DAY_MS}) / {unit} \
+         WHERE w.active = 1 AND w.subject_kind = '{}' AND w.span = '{}' AND NOT EXISTS (SELECT 1 FROM spend_window s \
+         WHERE s.owner = w.owner AND s.subject_kind = w.subject_kind AND s.subject = w.subject AND s.span = w.span AND {}) \
          GROUP BY w.owner, w.subject_kind, w.subject, w.span",
-        hourly(kind),
+        summed(kind, span),
         matching(kind),
         kind.name(),
+        span.name(),
+        covers("s", span),
     )
 }
 
@@ -298,6 +337,17 @@ fn missing_window_line(row: &QueryResult) -> Result<String, DbErr> {
         text(row, "span")?,
         number(row, "n")?,
     ))
+}
+
+/// Of what kinds and spans there are budgets, or windows.
+async fn pairs(on: &impl ConnectionTrait, of: &str) -> Result<Vec<(SubjectKind, Span)>, DbErr> {
+    let sql = format!("SELECT DISTINCT subject_kind, span FROM {of}");
+    let mut pairs = Vec::new();
+    for row in query(on, &sql, []).await? {
+        let (kind, span) = (text(&row, "subject_kind")?, text(&row, "span")?);
+        pairs.extend(SubjectKind::parse(&kind).zip(Span::parse(&span)));
+    }
+    Ok(pairs)
 }
 
 async fn count(on: &impl ConnectionTrait, sql: &str) -> Result<u64, DbErr> {
@@ -332,8 +382,8 @@ mod tests {
 
     use super::*;
 
-    /// Steps of SQLite's plan that read a whole table once for each row of another: the books would be looked at for hours.
-    async fn repeated_scans(on: &impl ConnectionTrait, sql: &str) -> Vec<String> {
+    /// SQLite's plan: each step's id, its parent's, and what it does.
+    async fn steps(on: &impl ConnectionTrait, sql: &str) -> Vec<(i64, i64, String)> {
         let values: Vec<_> = sql
             .contains("$1")
             .then(|| 0_i64.into())
@@ -344,11 +394,20 @@ mod tests {
             format!("EXPLAIN QUERY PLAN {sql}"),
             values,
         );
+        let rows = on.query_all_raw(explain).await.unwrap();
+        let step = |row: &QueryResult| {
+            let detail = text(row, "detail").unwrap();
+            let (id, parent) = (number(row, "id").unwrap(), number(row, "parent").unwrap());
+            (id, parent, detail)
+        };
+        rows.iter().map(step).collect()
+    }
+
+    /// Those that read a whole table once for each row of another: the books would be looked at for hours.
+    async fn repeated_scans(on: &impl ConnectionTrait, sql: &str) -> Vec<String> {
         let (mut scanned, mut correlated) = (HashSet::new(), HashSet::new());
         let mut repeated = Vec::new();
-        for row in on.query_all_raw(explain).await.unwrap() {
-            let (id, parent) = (number(&row, "id").unwrap(), number(&row, "parent").unwrap());
-            let step = text(&row, "detail").unwrap();
+        for (id, parent, step) in steps(on, sql).await {
             if step.starts_with("CORRELATED") {
                 correlated.insert(id);
             }
@@ -369,12 +428,27 @@ mod tests {
         };
         let database = Database::open(&config).await.unwrap();
         migrate(database.writer(), Owner::Billing).await.unwrap();
-        let windows = |kind| [windows_sql(kind), missing_windows_sql(kind)];
-        let fixed = CHECKS.iter().map(|(sql, _)| (*sql).to_owned());
-        let all = fixed.chain(SubjectKind::ALL.into_iter().flat_map(windows));
-        for sql in all {
-            let repeated = repeated_scans(database.reader(), &sql).await;
+        for (sql, _) in CHECKS {
+            let repeated = repeated_scans(database.reader(), sql).await;
             assert_eq!(repeated, [""; 0], "{sql}");
+        }
+        for kind in SubjectKind::ALL {
+            for span in Span::ALL {
+                let (windows, missing) = (windows_sql(kind, span), missing_windows_sql(kind, span));
+                for sql in [&windows, &missing] {
+                    let repeated = repeated_scans(database.reader(), sql).await;
+                    assert_eq!(repeated, [""; 0], "{sql}");
+                }
+                // A window's sum is found by its period, not among all sums of its owner.
+                let found = steps(database.reader(), &windows).await;
+                let by_period = found.iter().any(|(_, _, step)| step.contains("period=?"));
+                assert!(by_period || span == Span::Month, "{found:#?}");
+                let found = steps(database.reader(), &missing).await;
+                let by_start = found
+                    .iter()
+                    .any(|(_, _, step)| step.contains("starts_ms=?"));
+                assert!(by_start || span == Span::Month, "{found:#?}");
+            }
         }
         let told = repeated_scans(
             database.reader(),

@@ -363,7 +363,7 @@ fn price(price: &Price, at: &Path<'_>, errors: &mut Problems<'_>, warnings: &mut
             "this sheet names no price",
             "add `input: …` and `output: …` (USD per 1000000 tokens); write 0 for what is free",
         );
-    } else if price.output.is_some() && price.input.is_none() {
+    } else if price.output.is_some() && price.input.is_none() && !price.has_other_input() {
         warnings.report(
             at,
             "this sheet has `output` and no `input`: input tokens are free by it",

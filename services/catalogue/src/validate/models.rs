@@ -8,6 +8,7 @@ use crate::diagnostic::{Path, Problems};
 use crate::dialect::Dialect;
 use crate::models::{Canary, Capability, Model, Queue, Target, WarningAction};
 use crate::names::is_pattern;
+use crate::prices::Price;
 
 pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: &mut Problems<'_>) {
     let root = Path::Root;
@@ -165,16 +166,14 @@ fn priced(
         (Some(_), Some(_)) => errors.report(&at.key("price_list"), "the model has a price and a price list", "remove one of the two"),
         (Some(sheet), None) => {
             price(sheet, &at.key("price"), errors, warnings);
-            if model.max_output.is_some() && sheet.input.is_some() && sheet.output.is_none() {
-                warnings.report(
-                    &at.key("price"),
-                    "the model has `max_output` and its price no `output`: output tokens are free",
-                    "add `output: …` (USD per 1000000 tokens); write 0 if they are to be free",
-                );
-            }
+            free_output(model, sheet, &at.key("price"), warnings);
         }
         (None, Some(list)) => {
             context.price_list(list, &at.key("price_list"), errors);
+            let known = context.price_lists.get(list.as_str());
+            if let Some(sheet) = known.and_then(|known| known.price(&model.name)) {
+                free_output(model, sheet, &at.key("price_list"), warnings);
+            }
             if let Some(known) = context.price_lists.get(list.as_str())
                 && !is_pattern(&model.name)
                 && known.price(&model.name).is_none()
@@ -186,6 +185,18 @@ fn priced(
                 );
             }
         }
+    }
+}
+
+/// A model that makes text for which its sheet has no price.
+fn free_output(model: &Model, sheet: &Price, at: &Path<'_>, warnings: &mut Problems<'_>) {
+    let priced = sheet.output.is_some() || sheet.has_other_output();
+    if model.max_output.is_some() && sheet.input.is_some() && !priced {
+        warnings.report(
+            at,
+            "the model has `max_output` and its price no `output`: output tokens are free",
+            "add `output: …` (USD per 1000000 tokens); write 0 if they are to be free",
+        );
     }
 }
 

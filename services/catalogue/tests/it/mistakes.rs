@@ -86,6 +86,25 @@ fn a_price_that_leaves_half_of_a_request_free_is_a_warning() {
     assert_eq!(half("nothing", ""), None);
     assert_eq!(half("input: 2.50, ", ""), free("models[0].price", no_input));
     assert_eq!(half("input: 2.50", "input: 0"), None);
+    assert_eq!(half("input: 2.50, ", "audio_input: 6, "), None);
+    assert_eq!(half("input: 2.50, ", "per_request: 1, "), None);
+    assert_eq!(
+        half(
+            "price: {input: 0.02}",
+            "price: {input: 0.02, audio_output: 12}\n    max_output: 100"
+        ),
+        None
+    );
+    assert_eq!(
+        half(
+            "price: {input: 2.50, output: 10.00}",
+            "price_list: list\n    max_output: 100"
+        ),
+        free(
+            "models[0].price_list",
+            "the model has `max_output` and its price no `output`: output tokens are free"
+        )
+    );
     assert_eq!(
         half("{chat: {input: 1}}", "{chat: {output: 1}}"),
         free("price_lists[0].prices.chat", no_input)

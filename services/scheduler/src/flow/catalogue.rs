@@ -36,6 +36,8 @@ pub struct Catalogue {
     kept: usize,
     current: ArcSwap<Supply>,
     older: Mutex<VecDeque<Arc<Supply>>>,
+    /// Held by the request that reads a version from the database.
+    reading: tokio::sync::Mutex<()>,
     announce: watch::Sender<u64>,
     loaded: AtomicBool,
 }
@@ -60,6 +62,7 @@ impl Catalogue {
             kept,
             current: ArcSwap::default(),
             older: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
             announce: watch::channel(0).0,
             loaded: AtomicBool::new(false),
         }
@@ -90,7 +93,15 @@ impl Catalogue {
         if let Some(found) = self.kept(version) {
             return Ok(found);
         }
-        // A forwarder may know a version before this process does.
+        // A forwarder may know a version before this process does. One request reads it for all that came with it.
+        let _reading = self.reading.lock().await;
+        let current = self.current.load_full();
+        if version == current.version {
+            return Ok(current);
+        }
+        if let Some(found) = self.kept(version) {
+            return Ok(found);
+        }
         let stored = self
             .versions
             .get(version)

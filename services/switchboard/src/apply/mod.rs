@@ -8,6 +8,8 @@ mod fragments;
 mod secrets;
 mod sheets;
 
+use std::collections::HashMap;
+
 use switchboard_common::{error::Failure, grpc::MAX_MESSAGE, grpc::Rpc};
 use switchboard_proto::{
     auth::v1::{self as auth, auth_admin_client::AuthAdminClient},
@@ -131,14 +133,17 @@ impl Outcome {
     /// Adds what a step changes. What an earlier step told of the same thing gets the rest; a sheet is told by its rates, not
     /// once more by the number under which the catalogue knows it.
     fn add(&mut self, changes: Vec<PlannedChange>) {
+        let is_sheet = |change: &PlannedChange| matches!(change.section.as_str(), "price" | "cost");
+        let thing = |change: &PlannedChange| {
+            let kind = (!is_sheet(change)).then(|| change.kind.clone());
+            (change.section.clone(), change.name.clone(), kind)
+        };
+        let mut places: HashMap<_, _> = self.changes.iter().map(thing).zip(0_usize..).collect();
         for change in changes {
-            let is_sheet = matches!(change.section.as_str(), "price" | "cost");
-            let same = |told: &&mut PlannedChange| {
-                told.section == change.section
-                    && told.name == change.name
-                    && (is_sheet || told.kind == change.kind)
-            };
-            match self.changes.iter_mut().find(same) {
+            let is_sheet = is_sheet(&change);
+            let next = self.changes.len();
+            let place = *places.entry(thing(&change)).or_insert(next);
+            match self.changes.get_mut(place) {
                 None => self.changes.push(change),
                 Some(_) if is_sheet || change.detail.is_empty() => {}
                 Some(told) if told.detail.is_empty() => told.detail = change.detail,

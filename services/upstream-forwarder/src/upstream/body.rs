@@ -53,9 +53,11 @@ impl Sent {
     }
 }
 
-/// So much is given at once, bytes. What a connection cannot pass on it does not ask more for, so that the last byte of a large
-/// body counts as taken only when nearly all of it is out.
+/// So much is given at once at most, bytes: each piece is a write of its own.
 const PIECE: usize = 256 << 10;
+/// So much is kept for the last piece, bytes. What a connection cannot pass on it does not ask more for, so that the last byte of
+/// a large body counts as taken only when nearly all of it is out.
+const LAST: usize = 64 << 10;
 
 /// See the module's page.
 pub(crate) struct Outgoing {
@@ -111,7 +113,10 @@ impl Body for Outgoing {
             return Poll::Ready(None);
         };
         self.sent.note_connected();
-        let piece = bytes.split_to(bytes.len().min(PIECE));
+        let piece = match bytes.len().checked_sub(LAST) {
+            Some(before @ 1..) => bytes.split_to(before.min(PIECE)),
+            _ => bytes.split_to(bytes.len()),
+        };
         if bytes.is_empty() {
             self.note_all();
         } else {
