@@ -3,7 +3,10 @@
 //! A name is resolved in SPEC ROUTE-3's order (exact, alias, without date suffix, wildcard), a group's own names first.
 //! Look-ups cost the same however many models there are; only wildcards are tried one by one.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use switchboard_proto::scheduler::v1::{CatalogueSnapshot, GroupModels, PublicModel};
 
@@ -18,7 +21,27 @@ pub(crate) struct Catalogue {
     by_alias: HashMap<String, usize>,
     /// Most specific first.
     patterns: Vec<usize>,
-    groups: HashMap<String, GroupModels>,
+    groups: HashMap<String, Group>,
+}
+
+/// What a group's callers may ask for.
+#[derive(Debug)]
+struct Group {
+    /// Its own names, each with the one it stands for.
+    names: HashMap<String, String>,
+    /// Models by name, a pattern's included; with nothing here it offers all.
+    models: HashSet<String>,
+    /// The patterns among them.
+    patterns: Vec<String>,
+}
+
+impl Group {
+    fn offers(&self, resolved: &Resolved) -> bool {
+        self.models.is_empty()
+            || self.models.contains(&resolved.model.name)
+            || self.models.contains(&resolved.public_name)
+            || fits_any(&self.patterns, resolved)
+    }
 }
 
 /// What a caller's name means.
@@ -69,14 +92,22 @@ impl Catalogue {
             by_alias,
             patterns,
         };
-        let groups = snapshot.groups.into_iter().map(|mut group| {
-            for entry in &mut group.models {
-                catalogue.call_by_its_name(entry);
-            }
-            (group.name.clone(), group)
-        });
+        let groups = snapshot.groups.into_iter();
+        let groups = groups.map(|group| (group.name.clone(), catalogue.group(group)));
         catalogue.groups = groups.collect();
         catalogue
+    }
+
+    fn group(&self, mut group: GroupModels) -> Group {
+        for entry in &mut group.models {
+            self.call_by_its_name(entry);
+        }
+        let patterns = group.models.iter().filter(|entry| glob::is_pattern(entry));
+        Group {
+            patterns: patterns.cloned().collect(),
+            models: group.models.into_iter().collect(),
+            names: group.names,
+        }
     }
 
     /// Lists of models are of names, aliases and patterns; what is compared with them is canonical (AUTH-4).
@@ -98,7 +129,7 @@ impl Catalogue {
         let group = self.groups.get(group)?;
         let canonical = group.names.get(name).map_or(name, String::as_str);
         let resolved = self.lookup(canonical)?;
-        let offered = resolved.model.active && offers(&group.models, &resolved);
+        let offered = resolved.model.active && group.offers(&resolved);
         offered.then_some(resolved)
     }
 
@@ -128,10 +159,10 @@ impl Catalogue {
         })
     }
 
-    /// The names that callers of `group` with this list of `allowed` names may use, each once, in the catalogue's order:
+    /// The names that callers of the group `name` with this list of `allowed` names may use, each once, in the catalogue's order:
     /// public names, names priced under a pattern, then the group's own.
-    pub(crate) fn list(&self, group: &str, allowed: &[String]) -> Vec<(String, Arc<PublicModel>)> {
-        let Some(group) = self.groups.get(group) else {
+    pub(crate) fn list(&self, name: &str, allowed: &[String]) -> Vec<(String, Arc<PublicModel>)> {
+        let Some(group) = self.groups.get(name) else {
             return Vec::new();
         };
         let mut names = Vec::new();
@@ -150,11 +181,11 @@ impl Catalogue {
         let mut own: Vec<_> = group.names.keys().cloned().collect();
         own.sort_unstable();
         names.extend(own);
-        let mut seen = std::collections::HashSet::new();
-        let visible = |name: String| {
-            let resolved = self.resolve(&group.name, &name)?;
-            let fresh = self.allows(&group.name, allowed, &resolved) && seen.insert(name.clone());
-            fresh.then_some((name, resolved.model))
+        let mut seen = HashSet::new();
+        let visible = |public: String| {
+            let resolved = self.resolve(name, &public)?;
+            let fresh = self.allows(name, allowed, &resolved) && seen.insert(public.clone());
+            fresh.then_some((public, resolved.model))
         };
         names.into_iter().filter_map(visible).collect()
     }
@@ -168,15 +199,16 @@ impl Catalogue {
                 .flatten()
                 .is_some_and(|meant| meant.public_name == resolved.public_name)
         };
-        offers(list, resolved) || list.iter().any(means)
+        list.is_empty() || fits_any(list, resolved) || list.iter().any(means)
     }
 }
 
-fn offers(list: &[String], resolved: &Resolved) -> bool {
+/// Whether an entry is the model's own name or stands for the public one.
+fn fits_any(list: &[String], resolved: &Resolved) -> bool {
     let fits = |entry: &String| {
         *entry == resolved.model.name || glob::matches(entry, &resolved.public_name)
     };
-    list.is_empty() || list.iter().any(fits)
+    list.iter().any(fits)
 }
 
 /// The name without `-20250101` or `-2025-01-01` at its end; `None` when it has neither.
