@@ -1,5 +1,7 @@
 //! Wallets and budgets as one owner's terms.
 
+use std::collections::HashSet;
+
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult};
 
 use super::{Store, bulk, query};
@@ -134,11 +136,9 @@ pub(super) async fn lock(
     if found.len() == owners.len() {
         return Ok(found);
     }
+    let known: HashSet<_> = found.iter().map(|row| row.id.as_str()).collect();
     let mut rows = bulk::Rows::new(NEW_WALLETS);
-    for owner in owners
-        .iter()
-        .filter(|owner| !found.iter().any(|row| row.id == **owner))
-    {
+    for owner in owners.iter().filter(|owner| !known.contains(**owner)) {
         let fresh = WalletRow {
             id: (*owner).to_owned(),
             ..WalletRow::default()

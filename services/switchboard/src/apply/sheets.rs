@@ -4,7 +4,7 @@
 //! public model, since it follows from the public model's own price or the lists differ, it is
 //! `account/upstream_model@public_model`, which counts before the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use switchboard_catalogue::{
     Account, Amount, Catalogue, Multiplier, Price, Priced, Target, matches,
@@ -17,9 +17,11 @@ const MILLION: i128 = 1_000_000;
 pub(super) fn sheets(catalogue: &Catalogue) -> Vec<Sheet> {
     let mut prices = BTreeMap::new();
     let mut costs = BTreeMap::new();
+    let named = catalogue.accounts.iter().map(|a| (a.name.as_str(), a));
+    let accounts: HashMap<_, _> = named.collect();
     for priced in catalogue.priced() {
         for target in &priced.model.targets {
-            let Some(account) = catalogue.accounts.iter().find(|a| a.name == target.account) else {
+            let Some(account) = accounts.get(target.account.as_str()).copied() else {
                 continue;
             };
             for upstream in upstream_models(catalogue, account, target, &priced) {
