@@ -3,11 +3,18 @@
 //! A [`Carrier`] reads events, holds what comes before the first content (SPEC FWD-3) and gives out whole events, as few
 //! pieces as possible (FWD-2). What the events mean is the dialect's [`Grammar`].
 
+mod raw;
+mod shape;
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Debug;
 use std::ops::Range;
 
-use bytes::{BufMut as _, Bytes};
+use bytes::Bytes;
 
+pub use self::raw::RawStream;
+pub(crate) use self::shape::{Form, Shape, Slot, is_count};
 use crate::dialect::Finished;
 use crate::error::{Class, Rules, UpstreamError};
 use crate::sse::{DEFAULT_MAX_EVENT, Decoder, Frame, Outbox};
@@ -145,6 +152,8 @@ pub(crate) struct Event<'a> {
     pub(crate) terminated: bool,
     /// Where it lies in `block`.
     pub(crate) span: Range<usize>,
+    /// Where its data begins in `block`, if that stands there as a whole.
+    pub(crate) place: Option<usize>,
     /// What the current read brought.
     pub(crate) block: &'a Bytes,
 }
@@ -214,6 +223,13 @@ pub(crate) trait Grammar: Debug + Send + Sync {
     /// A new read begins: ranges of the last one mean nothing any more.
     fn start(&mut self) {}
 
+    /// Takes events that need no reading, being of a known [`Shape`], from the one that begins at `at` of `block` on: the
+    /// same becomes of them that [`event`](Self::event) makes of them. Gives where the first one that it left begins. None
+    /// of them may be larger than `limit`, and content was read before.
+    fn run(&mut self, _block: &Bytes, at: usize, _limit: usize, _state: &mut State) -> usize {
+        at
+    }
+
     /// Takes one event: passes it on, changes it, holds it back or drops it.
     fn event(&mut self, event: &Event<'_>, state: &mut State) -> Result<(), Box<UpstreamError>>;
 
@@ -228,7 +244,7 @@ pub(crate) trait Grammar: Debug + Send + Sync {
 
     /// Bytes that it keeps.
     fn kept(&self) -> usize {
-        self.text().text().len()
+        self.text().kept()
     }
 
     /// See [`AnswerStream::progress`].
@@ -299,6 +315,12 @@ impl<G: Grammar> Carrier<G> {
     fn drain(&mut self) -> Result<(), Box<UpstreamError>> {
         self.state.out.start(self.decoder.block());
         while !self.state.done {
+            if self.state.content {
+                let (block, at) = (self.decoder.block(), self.decoder.position());
+                let limit = self.decoder.max_event();
+                let next = self.grammar.run(block, at, limit, &mut self.state);
+                self.decoder.advance(next);
+            }
             let Some(frame) = self.decoder.next_frame()? else {
                 break;
             };
@@ -311,6 +333,8 @@ impl<G: Grammar> Carrier<G> {
             self.grammar.event(&event, &mut self.state)?;
         }
         self.state.committed |= self.state.out.len() > self.hold_bound;
+        self.decoder.release();
+        self.state.out.release();
         Ok(())
     }
 }
@@ -323,6 +347,7 @@ impl Decoder {
             canonical: frame.canonical,
             terminated: frame.terminated,
             span: frame.span.clone(),
+            place: self.place(frame),
             block: self.block(),
         })
     }
@@ -421,72 +446,4 @@ pub(crate) fn no_object(event: &Event<'_>) -> Box<UpstreamError> {
     } else {
         UpstreamError::found(Class::Cut, "the upstream's stream ended inside an event")
     })
-}
-
-/// Carries bytes that mean nothing to us, such as audio: they are content from the first one on.
-#[derive(Debug, Default)]
-pub struct RawStream {
-    out: bytes::BytesMut,
-    first: Bytes,
-    begun: bool,
-    done: bool,
-    text: TextBuffer,
-}
-
-impl AnswerStream for RawStream {
-    fn push(&mut self, bytes: Bytes) -> Result<(), Box<UpstreamError>> {
-        self.begun |= !bytes.is_empty();
-        if self.first.is_empty() && self.out.is_empty() {
-            self.first = bytes;
-        } else {
-            let first = std::mem::take(&mut self.first);
-            self.out.put_slice(&first);
-            self.out.put_slice(&bytes);
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), Box<UpstreamError>> {
-        if !self.begun {
-            let text = "the upstream's answer was empty";
-            return Err(Box::new(UpstreamError::found(Class::Empty, text)));
-        }
-        self.done = true;
-        Ok(())
-    }
-
-    fn take(&mut self) -> Option<Bytes> {
-        if self.out.is_empty() {
-            return Some(std::mem::take(&mut self.first)).filter(|first| !first.is_empty());
-        }
-        Some(self.out.split().freeze())
-    }
-
-    fn committed(&self) -> bool {
-        self.begun
-    }
-
-    fn has_content(&self) -> bool {
-        self.begun
-    }
-
-    fn done(&self) -> bool {
-        self.done
-    }
-
-    fn complete(&self) -> bool {
-        false
-    }
-
-    fn usage(&self) -> Option<&UsageReport> {
-        None
-    }
-
-    fn text(&self) -> &TextBuffer {
-        &self.text
-    }
-
-    fn buffered(&self) -> usize {
-        self.out.len() + self.first.len()
-    }
 }

@@ -12,7 +12,6 @@ mod patch;
 mod pending;
 mod request;
 mod stream;
-mod template;
 
 pub use answer::ChatAnswer;
 pub(crate) use chunk::Payload;

@@ -17,6 +17,7 @@ pub use cursor::Cursor;
 pub(crate) use nesting::Nesting;
 pub use splice::{Edit, splice};
 pub use string::Text;
+pub(crate) use string::string_inside;
 
 /// Deepest nesting of objects and arrays that is accepted. Deeper input is refused, whatever it says.
 pub const MAX_DEPTH: u32 = 128;

@@ -1,9 +1,11 @@
 //! A streamed message on its way from the upstream to the caller.
 
+use bytes::Bytes;
+
 use super::answer::renamed;
 use super::events::{Fragment, Said, block_text, fragment};
 use super::request::member;
-use crate::carry::{Carrier, Event, Grammar, State, StreamOptions, no_object};
+use crate::carry::{Carrier, Event, Grammar, Shape, Slot, State, StreamOptions, no_object};
 use crate::error::{Class, UpstreamError};
 use crate::json::{Kind, Value, splice};
 use crate::text::TextBuffer;
@@ -17,6 +19,8 @@ pub(super) type MessageStream = Carrier<Events>;
 #[derive(Debug)]
 pub(super) struct Events {
     text: TextBuffer,
+    /// The pieces of the block that comes.
+    shape: Shape,
     usage: AnthropicUsage,
     public_model: Option<String>,
     /// `message_start` was read.
@@ -30,6 +34,7 @@ impl MessageStream {
     pub(super) fn open(options: StreamOptions) -> Self {
         let grammar = Events {
             text: TextBuffer::new(options.text_bound),
+            shape: Shape::default(),
             usage: AnthropicUsage::default(),
             public_model: options.public_model.clone(),
             begun: false,
@@ -40,6 +45,14 @@ impl MessageStream {
 }
 
 impl Grammar for Events {
+    fn run(&mut self, block: &Bytes, at: usize, limit: usize, state: &mut State) -> usize {
+        let run = self
+            .shape
+            .run(block, at, limit, &mut self.text, &mut state.out);
+        state.events += run.events;
+        run.end
+    }
+
     fn event(&mut self, event: &Event<'_>, state: &mut State) -> Result<(), Box<UpstreamError>> {
         let data = event.data;
         if self.begun
@@ -48,10 +61,12 @@ impl Grammar for Events {
         {
             text.pieces(data, |piece| self.text.push(piece));
             state.events += 1;
+            state.pass(event);
             if !text.is_empty() {
                 state.content();
+                let slots = [(Slot::Text, text.span)];
+                self.shape.learn(event, slots, None);
             }
-            state.pass(event);
             return Ok(());
         }
         if data.trim_ascii() == "[DONE]" {

@@ -5,13 +5,12 @@ mod tests;
 
 use std::ops::Range;
 
-use bytes::BufMut;
+use bytes::{BufMut, Bytes};
 
-use super::chunk::{ChunkReader, Payload};
+use super::chunk::{Chunk, ChunkReader, Payload};
 use super::edits::{Edits, PublicName};
 use super::pending::Pending;
-use super::template::Template;
-use crate::carry::{Carrier, Event, Grammar, State, StreamOptions, no_object};
+use crate::carry::{Carrier, Event, Form, Grammar, Shape, Slot, State, StreamOptions, no_object};
 use crate::error::{Class, UpstreamError};
 use crate::json::Kind;
 use crate::sse::DONE;
@@ -39,7 +38,7 @@ pub(crate) type ChatStream = Carrier<Chunks>;
 pub(crate) struct Chunks {
     reader: ChunkReader,
     edits: Edits,
-    template: Template,
+    shape: Shape,
     choices: u64,
     pending: Option<Pending>,
     /// What the first object said that is no chunk: an error if the answer never gets its finish reason.
@@ -55,7 +54,7 @@ impl ChatStream {
                 asked.include_usage,
                 options.public_model.take().map(PublicName::new),
             ),
-            template: Template::default(),
+            shape: Shape::default(),
             choices: asked.choices,
             pending: None,
             aside: None,
@@ -80,31 +79,23 @@ impl Grammar for Chunks {
     }
 
     fn kept(&self) -> usize {
-        self.pending.as_ref().map_or(0, |p| p.event.len()) + self.reader.text.text().len()
+        self.pending.as_ref().map_or(0, |p| p.event.len()) + self.reader.text.kept()
     }
 
     fn close(&mut self, state: &mut State) {
         self.end(None, state);
     }
 
+    fn run(&mut self, block: &Bytes, at: usize, limit: usize, state: &mut State) -> usize {
+        let text = &mut self.reader.text;
+        let run = self.shape.run(block, at, limit, text, &mut state.out);
+        state.events += run.events;
+        run.end
+    }
+
     fn event(&mut self, event: &Event<'_>, state: &mut State) -> Result<(), Box<UpstreamError>> {
         let (name, data) = (event.name, event.data);
         let plain = event.canonical && name.is_none();
-        if let Some(found) = self.template.find(data)
-            && name.is_none()
-        {
-            found
-                .text
-                .pieces(data, |piece| self.reader.text.push(piece));
-            state.events += 1;
-            state.content();
-            if plain && self.template.unchanged() {
-                state.out.pass(event.span.clone());
-            } else {
-                self.template.write(state.out.writer(), data, &found);
-            }
-            return Ok(());
-        }
         if data.trim_ascii() == "[DONE]" {
             return self.upstream_done(event, state);
         }
@@ -147,18 +138,28 @@ impl Grammar for Chunks {
             self.edits.put(out, data, 0..data.len());
             out.put_slice(b"\n\n");
         }
-        if let Some(text) = chunk.only_text
-            && name.is_none()
-            && !chunk.finished
-            && !reported
-        {
-            self.template.learn(data, text, chunk.padding, &self.edits);
+        if name.is_none() && !chunk.finished && !reported {
+            self.learn(&chunk, event);
         }
         Ok(())
     }
 }
 
 impl Chunks {
+    /// Remembers the shape of a chunk that is nothing but a piece of text.
+    fn learn(&mut self, chunk: &Chunk, event: &Event<'_>) {
+        let Some(text) = chunk.only_text else { return };
+        let padding = chunk.padding.map(|padding| (Slot::Padding, padding));
+        let slots = [Some((Slot::Text, text)), padding].into_iter().flatten();
+        let form = Form {
+            before: b"data: ",
+            put: &|out, range| self.edits.put(out, event.data, range),
+            after: b"\n\n",
+        };
+        let form = (!self.edits.is_empty()).then_some(&form);
+        self.shape.learn(event, slots, form);
+    }
+
     fn upstream_done(
         &mut self,
         event: &Event<'_>,

@@ -1,8 +1,9 @@
 //! Reading one answer, whole or a piece of a stream: both are a `GenerateContentResponse`.
 
 use super::media::each;
+use crate::carry::is_count;
 use crate::chat::quote;
-use crate::json::{Cursor, JsonError, Kind, Span, Value, whole_number};
+use crate::json::{Cursor, JsonError, Kind, Nesting, Span, Value, whole_number};
 use crate::request::has_members;
 use crate::text::TextBuffer;
 
@@ -28,6 +29,10 @@ pub(super) struct Chunk {
     pub usage: Option<Value>,
     /// The value of `modelVersion`, if it is a string.
     pub model: Option<Value>,
+    /// How many texts are in it; more than one also where there are other things to be counted.
+    pub texts: usize,
+    /// The inside of the last one.
+    pub text: Option<Span>,
     /// It has anything of an answer.
     pub known: bool,
 }
@@ -152,15 +157,21 @@ impl ChunkReader {
             match (&*key.decode(data), cursor.kind()?) {
                 ("text", Kind::String) => {
                     let string = cursor.string()?;
-                    chunk.content |= !string.is_empty();
+                    if !string.is_empty() {
+                        chunk.content = true;
+                        chunk.texts += 1;
+                        chunk.text = Some(string.span);
+                    }
                     string.pieces(data, |piece| self.text.push(piece));
                 }
                 ("functionCall", Kind::Object) => {
                     chunk.content = true;
+                    chunk.texts += 2;
                     self.call(cursor)?;
                 }
                 ("executableCode" | "codeExecutionResult", Kind::Object) => {
                     chunk.content = true;
+                    chunk.texts += 2;
                     strings(cursor, &mut self.text)?;
                 }
                 ("videoMetadata" | "partMetadata", _) => {
@@ -210,6 +221,36 @@ fn feedback(cursor: &mut Cursor<'_>, chunk: &mut Chunk) -> Result<(), JsonError>
         }
     }
     Ok(())
+}
+
+/// Where the numbers of a value stand that may differ from one event to the next.
+pub(super) fn counts(data: &str, value: Value) -> Vec<Span> {
+    let mut nesting = Nesting::default();
+    let mut found: Vec<Span> = Vec::new();
+    let (mut start, mut end) = (0, 0);
+    let mut close = |start, end| {
+        let span = Span::new(start, end);
+        if is_count(span.of(data)) {
+            found.push(span);
+        }
+    };
+    for (at, byte) in value.span.of(data).bytes().enumerate() {
+        let at = value.span.start + at;
+        let open = end == at && start < end;
+        let part = match byte {
+            b'0'..=b'9' | b'-' => true,
+            b'+' | b'.' | b'e' | b'E' => open,
+            _ => false,
+        };
+        if part && !nesting.in_string() {
+            start = if open { start } else { at };
+            end = at + 1;
+        } else if open {
+            close(start, end);
+        }
+        nesting.step(byte);
+    }
+    found
 }
 
 /// Adds the strings of an object of code or its output.

@@ -26,22 +26,28 @@ fn skip_steps(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
+/// Marks the bytes of a word that stop a string: `x - 1 & !x & 0x80` marks zero bytes. The lowest mark is always true (a borrow
+/// can only make false marks above it).
+#[inline]
+const fn stops(word: u64) -> u64 {
+    let quote = word ^ (ONES * 0x22);
+    let slash = word ^ (ONES * 0x5c);
+    let hit = (word.wrapping_sub(ONES * 0x20) & !word)
+        | (quote.wrapping_sub(ONES) & !quote)
+        | (slash.wrapping_sub(ONES) & !slash);
+    hit & HIGH
+}
+
 /// Index of the first `"`, `\` or control character at or after `at`; the length when there is none.
 ///
 /// Long strings (images, documents) are passed in large steps first, which compilers turn into vector instructions. Then eight
-/// bytes at a time: `x - 1 & !x & 0x80` marks zero bytes, and the lowest mark is always true (a borrow can only make false
-/// marks above it).
+/// bytes at a time.
 #[inline]
 pub(super) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
     let mut words = 0;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let word = u64::from_le_bytes(*chunk);
-        let quote = word ^ (ONES * 0x22);
-        let slash = word ^ (ONES * 0x5c);
-        let hit = (word.wrapping_sub(ONES * 0x20) & !word)
-            | (quote.wrapping_sub(ONES) & !quote)
-            | (slash.wrapping_sub(ONES) & !slash);
-        let hit = hit & HIGH;
+        let hit = stops(word);
         if hit != 0 {
             return at + (hit.trailing_zeros() / 8) as usize;
         }
@@ -58,6 +64,78 @@ pub(super) fn string_stop(bytes: &[u8], mut at: usize) -> usize {
         at += 1;
     }
     at
+}
+
+/// The inside of a JSON string that lies among bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Inside {
+    /// Where its closing quote stands.
+    pub(crate) end: usize,
+    pub(crate) escaped: bool,
+    pub(crate) ascii: bool,
+}
+
+/// Passes the inside of a JSON string that begins at `at`. `None` when it is not valid or does not end; whether it is UTF-8
+/// is not looked at.
+#[inline]
+pub(crate) fn string_inside(bytes: &[u8], at: usize) -> Option<Inside> {
+    let mut end = at;
+    let mut high = 0;
+    // The most part of the strings of a stream ends in their first words.
+    while let Some(chunk) = bytes.get(end..).and_then(<[u8]>::first_chunk::<8>) {
+        let word = u64::from_le_bytes(*chunk);
+        let hit = stops(word);
+        if hit != 0 {
+            let at = hit.trailing_zeros() / 8;
+            end += at as usize;
+            high |= word & !(u64::MAX << (8 * at));
+            break;
+        }
+        high |= word;
+        end += 8;
+    }
+    if bytes.get(end) == Some(&b'"') {
+        return Some(Inside {
+            end,
+            escaped: false,
+            ascii: high & HIGH == 0,
+        });
+    }
+    escaped_inside(bytes, at)
+}
+
+/// The same of one that has escapes, or ends near the end of all.
+fn escaped_inside(bytes: &[u8], at: usize) -> Option<Inside> {
+    let mut end = string_stop(bytes, at);
+    let mut escaped = false;
+    loop {
+        match bytes.get(end)? {
+            b'"' => break,
+            b'\\' => {
+                escaped = true;
+                end = string_stop(bytes, end + escape_len(bytes.get(end..)?)?);
+            }
+            _ => return None,
+        }
+    }
+    let ascii = bytes.get(at..end)?.is_ascii();
+    Some(Inside {
+        end,
+        escaped,
+        ascii,
+    })
+}
+
+/// The length of the escape with which `bytes` begin.
+fn escape_len(bytes: &[u8]) -> Option<usize> {
+    match bytes.get(1)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
+        b'u' => {
+            let digits = bytes.get(2..6)?;
+            digits.iter().all(u8::is_ascii_hexdigit).then_some(6)
+        }
+        _ => None,
+    }
 }
 
 /// The inside of a JSON string, as it stands in the text.

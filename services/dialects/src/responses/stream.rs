@@ -3,8 +3,12 @@
 #[cfg(test)]
 mod tests;
 
+use bytes::Bytes;
+
 use super::envelope::Envelope;
-use crate::carry::{Carrier, Event, Grammar, Progress, State, StreamOptions, no_object};
+use crate::carry::{
+    Carrier, Event, Grammar, Progress, Shape, Slot, State, StreamOptions, is_count, no_object,
+};
 use crate::chat::PublicName;
 use crate::dialect::Finished;
 use crate::error::UpstreamError;
@@ -38,6 +42,8 @@ pub(super) struct Events {
     mode: Mode,
     name: Option<PublicName>,
     text: TextBuffer,
+    /// The pieces of the text that comes.
+    shape: Shape,
     id: Option<String>,
     not_kept: bool,
     created_at: i64,
@@ -53,6 +59,7 @@ impl ResponseStream {
             mode,
             name: options.public_model.take().map(PublicName::new),
             text: TextBuffer::new(options.text_bound),
+            shape: Shape::default(),
             id: None,
             not_kept: false,
             created_at: 0,
@@ -68,7 +75,8 @@ impl ResponseStream {
 #[derive(Default)]
 struct Read {
     kind: Option<Value>,
-    sequence: Option<u64>,
+    sequence: Option<Value>,
+    padding: Option<Value>,
     response: Option<Value>,
     item: Option<Value>,
     delta: Option<Value>,
@@ -85,7 +93,8 @@ impl Read {
             let value = cursor.skip()?;
             match &*key.decode(data) {
                 "type" => read.kind = Some(value),
-                "sequence_number" => read.sequence = whole_number(value.span.of(data)),
+                "sequence_number" => read.sequence = Some(value),
+                "obfuscation" => read.padding = Some(value),
                 "response" => read.response = Some(value).filter(|v| v.kind == Kind::Object),
                 "item" => read.item = Some(value).filter(|v| v.kind == Kind::Object),
                 "delta" => read.delta = Some(value),
@@ -99,6 +108,11 @@ impl Read {
 }
 
 impl Read {
+    /// The event's number, if it has one.
+    fn number(&self, data: &str) -> Option<u64> {
+        whole_number(self.sequence?.span.of(data))
+    }
+
     /// Whether it is an error, whatever its type.
     fn says_error(&self) -> bool {
         let said = |value: &Value| matches!(value.kind, Kind::Object | Kind::String);
@@ -145,6 +159,23 @@ fn meaning(kind: &str) -> Meaning {
 }
 
 impl Grammar for Events {
+    fn run(&mut self, block: &Bytes, at: usize, limit: usize, state: &mut State) -> usize {
+        let run = self
+            .shape
+            .run(block, at, limit, &mut self.text, &mut state.out);
+        if run.events > 0 {
+            let number = self.shape.counts().next();
+            let number = number.and_then(|span| block.get(span.start..span.end));
+            let number = number.and_then(|digits| std::str::from_utf8(digits).ok());
+            self.next = match number.and_then(whole_number) {
+                Some(number) => number.saturating_add(1),
+                None => self.next.saturating_add(run.events),
+            };
+        }
+        state.events += run.events;
+        run.end
+    }
+
     fn event(&mut self, event: &Event<'_>, state: &mut State) -> Result<(), Box<UpstreamError>> {
         let data = event.data;
         if data.trim_ascii() == "[DONE]" {
@@ -197,10 +228,13 @@ impl Grammar for Events {
                     state.content();
                 }
                 state.pass(event);
+                if matches!(meaning, Meaning::Delta { text: true }) {
+                    self.learn(&read, event);
+                }
             }
         }
         state.events += 1;
-        self.next = read.sequence.unwrap_or(self.next).saturating_add(1);
+        self.next = read.number(data).unwrap_or(self.next).saturating_add(1);
         // Of what exists already nothing is taken back: it need not be held.
         state.committed |= replay;
         Ok(())
@@ -248,6 +282,22 @@ impl Grammar for Events {
 }
 
 impl Events {
+    /// Remembers the shape of a piece of text.
+    fn learn(&mut self, read: &Read, event: &Event<'_>) {
+        let text = read.delta.and_then(|delta| delta.text());
+        let Some(text) = text.filter(|text| !text.is_empty()) else {
+            return;
+        };
+        let number = read.sequence.map(|number| (Slot::Count, number.span));
+        if number.is_some_and(|(_, span)| !is_count(span.of(event.data))) {
+            return;
+        }
+        let padding = read.padding.and_then(|padding| padding.text());
+        let padding = padding.map(|padding| (Slot::Padding, padding.span));
+        let slots = [Some((Slot::Text, text.span)), number, padding];
+        self.shape.learn(event, slots.into_iter().flatten(), None);
+    }
+
     fn response(
         &self,
         data: &str,

@@ -136,6 +136,41 @@ impl Decoder {
         &self.block
     }
 
+    /// Where the next event begins in the block, if one does.
+    pub(crate) const fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on behind whole events that were read by other means.
+    pub(crate) fn advance(&mut self, to: usize) {
+        if to > self.at {
+            // They did not begin with the LF that might have come.
+            self.skip_lf = false;
+            self.at = to;
+        }
+    }
+
+    /// The largest event that is accepted, in bytes.
+    pub(crate) const fn max_event(&self) -> usize {
+        self.max_event
+    }
+
+    /// Lets go of a block that was read to its end.
+    pub(crate) fn release(&mut self) {
+        if self.at >= self.block.len() {
+            self.block = Bytes::new();
+            self.at = 0;
+        }
+    }
+
+    /// Where the data of `frame` lies in the block, if it does as a whole.
+    pub(crate) const fn place(&self, frame: &Frame) -> Option<usize> {
+        match &frame.data {
+            Data::Block(range) => Some(range.start),
+            Data::Joined => None,
+        }
+    }
+
     /// Bytes kept of an event that has not ended yet.
     #[must_use]
     pub fn buffered(&self) -> usize {

@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
+
+/// Room for output that is kept while nothing waits: enough for an event of text, little beside what a stream may take
+/// (SPEC PERF-3).
+const KEPT_ROOM: usize = 4 << 10;
 
 /// Gathers output. Neighbouring ranges of one block that pass unchanged stay one slice of it and cost no copy; only
 /// when something else stands between or before them are they copied together, so that [`Outbox::take`] always gives
@@ -56,16 +60,31 @@ impl Outbox {
         self.len() == 0
     }
 
-    /// All that waits, as one piece; `None` when nothing does.
+    /// Lets go of a block of which nothing waits; ranges mean nothing until the next one.
+    pub fn release(&mut self) {
+        if self.run.is_empty() {
+            self.block = Bytes::new();
+        }
+    }
+
+    /// All that waits, as one piece; `None` when nothing does. The block is let go, as is room for more
+    /// than a few events: a stream that waits for its upstream keeps neither.
     pub fn take(&mut self) -> Option<Bytes> {
         if self.is_empty() {
             return None;
         }
         if self.built.is_empty() {
             let run = std::mem::replace(&mut self.run, 0..0);
-            return Some(self.block.slice(run));
+            let mut piece = std::mem::take(&mut self.block);
+            piece.truncate(run.end);
+            piece.advance(run.start);
+            return Some(piece);
         }
         self.seal();
-        Some(self.built.split().freeze())
+        self.release();
+        if self.built.capacity() <= KEPT_ROOM {
+            return Some(self.built.split().freeze());
+        }
+        Some(std::mem::take(&mut self.built).freeze())
     }
 }
