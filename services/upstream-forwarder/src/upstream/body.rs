@@ -85,6 +85,22 @@ impl Outgoing {
         }
     }
 
+    /// What the connection takes next; `None`: it has all.
+    pub(super) fn next(&mut self) -> Option<Bytes> {
+        let mut bytes = self.bytes.take()?;
+        self.sent.note_connected();
+        let piece = match bytes.len().checked_sub(LAST) {
+            Some(before @ 1..) => bytes.split_to(before.min(PIECE)),
+            _ => bytes.split_to(bytes.len()),
+        };
+        if bytes.is_empty() {
+            self.note_all();
+        } else {
+            self.bytes = Some(bytes);
+        }
+        Some(piece)
+    }
+
     fn note_all(&mut self) {
         self.sent.all.store(true, Ordering::Release);
         if let Some(then) = self.then.take() {
@@ -109,20 +125,7 @@ impl Body for Outgoing {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Some(mut bytes) = self.bytes.take() else {
-            return Poll::Ready(None);
-        };
-        self.sent.note_connected();
-        let piece = match bytes.len().checked_sub(LAST) {
-            Some(before @ 1..) => bytes.split_to(before.min(PIECE)),
-            _ => bytes.split_to(bytes.len()),
-        };
-        if bytes.is_empty() {
-            self.note_all();
-        } else {
-            self.bytes = Some(bytes);
-        }
-        Poll::Ready(Some(Ok(Frame::data(piece))))
+        Poll::Ready(self.next().map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

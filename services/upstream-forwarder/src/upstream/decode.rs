@@ -10,11 +10,11 @@ use std::{
 use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZstdDecoder};
 use bytes::{Bytes, BytesMut};
 use futures_util::{
-    StreamExt as _, TryStreamExt,
+    StreamExt as _, TryStreamExt as _,
     stream::{self, BoxStream},
 };
 use http::{HeaderMap, header};
-use http_body_util::{BodyExt as _, BodyStream};
+use http_body_util::BodyDataStream;
 use switchboard_common::deflate::Inflate;
 use tokio::io::{AsyncBufRead, AsyncRead, BufReader};
 use tokio_util::io::{ReaderStream, StreamReader};
@@ -43,8 +43,7 @@ impl Decoded {
         if codings.is_empty() {
             return Some(Self::Plain(body));
         }
-        let data = TryStreamExt::map_err(BodyStream::new(body), io::Error::other);
-        let data = data.try_filter_map(|frame| async move { Ok(frame.into_data().ok()) });
+        let data = BodyDataStream::new(body).map_err(io::Error::other);
         let mut reader: Box<dyn AsyncBufRead + Send + Unpin> =
             Box::new(StreamReader::new(data.boxed()));
         // The last coding was applied last: it comes off first.
@@ -72,16 +71,10 @@ impl Decoded {
     /// The next piece; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<io::Result<Bytes>> {
         match self {
-            Self::Plain(body) => loop {
-                match body.frame().await? {
-                    Ok(frame) => {
-                        if let Ok(data) = frame.into_data() {
-                            return Some(Ok(data));
-                        }
-                    }
-                    Err(error) => return Some(Err(io::Error::other(error))),
-                }
-            },
+            Self::Plain(body) => {
+                let piece = poll_fn(|cx| body.poll_piece(cx)).await?;
+                Some(piece.map_err(io::Error::other))
+            }
             Self::Coded(stream) => stream.next().await,
         }
     }

@@ -1,6 +1,6 @@
 //! One request's use of a connection.
 //!
-//! An HTTP/1.1 connection has no task of its own: who uses it drives it (`single.rs`). A shared one has.
+//! An HTTP/1.1 connection has no task of its own: who uses it drives it (`single.rs`). A shared one has, and is hyper's.
 
 use std::{
     future::{Future, poll_fn},
@@ -19,14 +19,14 @@ use http::{
     header::HOST,
     uri::{Parts, PathAndQuery},
 };
-use http_body::{Body as _, Frame};
-use hyper::{body::Incoming, client::conn::http2, rt::Executor};
+use hyper::{client::conn::http2, rt::Executor};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use switchboard_common::lifecycle::Lifecycle;
 
 use super::{
-    Outgoing,
+    Error, Outgoing,
     dial::Wire,
+    incoming::Source,
     pool::{Key, Open, Pool, Sender},
     single::Single,
 };
@@ -92,9 +92,9 @@ where
 /// Why there is no answer.
 pub(super) enum Unsent {
     /// The request as it was: nothing of it went out.
-    Back(Box<Request<Outgoing>>, hyper::Error),
+    Back(Box<Request<Outgoing>>, Error),
     /// Something of it may have gone out.
-    Lost(hyper::Error),
+    Lost(Error),
 }
 
 impl Lease {
@@ -132,9 +132,9 @@ impl Lease {
         wire: Wire,
         config: &config::Upstream,
         lifecycle: &Lifecycle,
-    ) -> Result<Self, hyper::Error> {
+    ) -> Result<Self, Error> {
         if !wire.shared {
-            let single = Single::open(wire.stream, pool.opened()).await?;
+            let single = Single::open(wire.stream, pool.opened());
             if key.tls {
                 pool.is_single(key);
             }
@@ -174,35 +174,36 @@ impl Lease {
     pub(super) async fn send(
         &mut self,
         mut request: Request<Outgoing>,
-    ) -> Result<Response<Incoming>, Unsent> {
+    ) -> Result<Response<Source>, Unsent> {
         let shared = matches!(self.sender, Sender::Shared(..));
         address(&self.key, &mut request, shared);
         request.body_mut().begin();
-        let answer = match &mut self.sender {
+        let sender = match &mut self.sender {
             Sender::Single(single) => {
-                if let Err(error) = single.ready().await {
-                    return Err(Unsent::Back(Box::new(request), error));
-                }
-                single.send(request).await
+                let answer = single.send(request).await?;
+                return Ok(answer.map(|()| Source::Single));
             }
-            Sender::Shared(_, sender) => sender.try_send_request(request).await,
+            Sender::Shared(_, sender) => sender,
         };
-        answer.map_err(|mut failed| match failed.take_message() {
-            Some(back) => Unsent::Back(Box::new(back), failed.into_error()),
-            None => Unsent::Lost(failed.into_error()),
-        })
+        let answer = sender.try_send_request(request).await;
+        let answer = answer.map_err(|mut failed| match failed.take_message() {
+            Some(back) => Unsent::Back(Box::new(back), failed.into_error().into()),
+            None => Unsent::Lost(failed.into_error().into()),
+        })?;
+        Ok(answer.map(Source::Shared))
     }
 
-    /// The next piece of the answer's body.
-    pub(super) fn poll_body(
-        &mut self,
-        body: &mut Incoming,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+    /// The next piece of an HTTP/1.1 answer's body.
+    pub(super) fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         match &mut self.sender {
-            Sender::Single(single) => single.poll_body(body, cx),
-            Sender::Shared(..) => Pin::new(body).poll_frame(cx),
+            Sender::Single(single) => single.poll_body(cx).map_err(Error::Single),
+            Sender::Shared(..) => Poll::Ready(None),
         }
+    }
+
+    /// An HTTP/1.1 answer was read to its end.
+    pub(super) fn is_read(&self) -> bool {
+        matches!(&self.sender, Sender::Single(single) if single.is_read())
     }
 
     /// The whole answer was read.

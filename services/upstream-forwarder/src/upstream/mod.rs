@@ -1,19 +1,21 @@
 //! How upstreams are reached (SPEC FWD-8, FWD-10).
 //!
-//! hyper's connections under a pool of our own: it bounds idle connections over all hosts, which hyper-util's client does
-//! not, spawns nothing per request, lets a request drive its own connection, and tells a proxy's failure from an upstream's.
+//! Connections under a pool of our own: it bounds idle connections over all hosts, which hyper-util's client does not, spawns
+//! nothing per request, lets a request drive its own connection, and tells a proxy's failure from an upstream's. HTTP/1.1 is our
+//! own as well (`http1` says why), HTTP/2 is hyper's.
 //! No redirect is followed, nothing is read from the environment. HTTP/2 where TLS offers it. The time-outs of an attempt are
 //! kept by who waits for it; a request that is dropped takes the connection with it that it was opening.
 //!
 //! Invariants: no address of a private network is called unless the account allows it, checked on what a name resolves
 //! to, literal addresses included; a response that is dropped ends its connection or stream; a request is sent a second
-//! time only when hyper gave it back unsent. Behind a proxy that resolves names itself (`http`, `https`, `socks5h`) only
+//! time only when its connection gave it back unsent. Behind a proxy that resolves names itself (`http`, `https`, `socks5h`) only
 //! literal addresses can be checked; the proxy is the operator's own and may be private.
 
 mod address;
 mod body;
 mod decode;
 mod dial;
+mod http1;
 mod incoming;
 mod lease;
 mod pool;
@@ -89,11 +91,22 @@ pub(crate) enum SendError {
     Proxy(Box<dyn std::error::Error + Send + Sync>),
     /// The connection failed.
     #[error("the connection failed")]
-    Network(#[from] hyper::Error),
+    Network(#[from] Error),
     /// A connection that had served before ended, or took no more streams, before an answer's head was there: most likely the other
     /// side closed it as idle or too old just when it was used. What was sent over it may have been read all the same.
     #[error("an idle connection ended when it was used")]
-    Worn(hyper::Error),
+    Worn(Error),
+}
+
+/// What is wrong with a connection, or an answer over it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// HTTP/1.1.
+    #[error(transparent)]
+    Single(#[from] http1::Error),
+    /// HTTP/2.
+    #[error(transparent)]
+    Shared(#[from] hyper::Error),
 }
 
 /// How many connections there are.
@@ -222,10 +235,12 @@ impl Upstreams {
 }
 
 /// Whether an error is the other side's end of the connection, and nothing that it said of the request.
-fn ended(error: &hyper::Error) -> bool {
-    if error.is_incomplete_message() {
-        return true;
-    }
+fn ended(error: &Error) -> bool {
+    let error = match error {
+        Error::Single(http1::Error::Io(error)) => return broke(error),
+        Error::Single(error) => return matches!(error, http1::Error::Incomplete),
+        Error::Shared(error) => error,
+    };
     let Some(cause) = error.source() else {
         return false;
     };
@@ -235,15 +250,18 @@ fn ended(error: &hyper::Error) -> bool {
         let going = cause.is_go_away() && cause.reason() == Some(h2::Reason::NO_ERROR);
         return cause.is_remote() && (refused || going);
     }
-    cause.downcast_ref().is_some_and(|cause: &io::Error| {
-        matches!(
-            cause.kind(),
-            io::ErrorKind::ConnectionReset
-                | io::ErrorKind::ConnectionAborted
-                | io::ErrorKind::BrokenPipe
-                | io::ErrorKind::UnexpectedEof
-        )
-    })
+    cause.downcast_ref().is_some_and(broke)
+}
+
+/// Whether the other side closed the connection.
+fn broke(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::UnexpectedEof
+    )
 }
 
 /// Whether a URL names a private address itself: any other name is judged by what it resolves to.

@@ -83,7 +83,7 @@ impl Key {
 /// A connection as requests use it.
 pub(super) enum Sender {
     /// HTTP/1.1: one request at a time.
-    Single(Single),
+    Single(Box<Single>),
     /// HTTP/2: shared, with its number.
     Shared(u64, http2::SendRequest<Outgoing>),
 }
@@ -133,7 +133,7 @@ struct Host {
 
 struct Waiting {
     place: u64,
-    single: Single,
+    single: Box<Single>,
 }
 
 struct Shared {
@@ -234,7 +234,7 @@ impl Pool {
     }
 
     /// An HTTP/1.1 connection has nothing more to do.
-    pub(super) fn give_back(&self, key: &Key, mut single: Single) {
+    pub(super) fn give_back(&self, key: &Key, mut single: Box<Single>) {
         if self.idle_per_host == 0 || self.closed.is_cancelled() || !single.is_usable() {
             return;
         }

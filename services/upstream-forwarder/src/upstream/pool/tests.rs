@@ -80,7 +80,7 @@ impl Bed {
     }
 
     /// A connection to a host that has nothing more to do.
-    async fn rest(&mut self, host: &str) {
+    fn rest(&mut self, host: &str) {
         let (wire, peer) = tokio::io::duplex(1_024);
         self.peers.push(peer);
         let watched = Watched {
@@ -88,8 +88,8 @@ impl Bed {
             pool: Arc::downgrade(&self.pool),
             closed: Arc::clone(&self.closed),
         };
-        let single = Single::open(Box::new(watched), self.pool.opened()).await;
-        self.pool.give_back(&key(host), single.unwrap());
+        let single = Single::open(Box::new(watched), self.pool.opened());
+        self.pool.give_back(&key(host), single);
     }
 
     fn is_free_at_all(&self, closes: usize) {
@@ -110,7 +110,7 @@ fn key(host: &str) -> Key {
 async fn the_pool_is_free_while_connections_beyond_its_bounds_are_closed() {
     let mut bed = Bed::new(1, 2);
     for (host, closes) in [("a:1", 0), ("a:1", 1), ("b:1", 1), ("c:1", 2)] {
-        bed.rest(host).await;
+        bed.rest(host);
         bed.is_free_at_all(closes);
     }
     assert_eq!(bed.pool.connections().idle, 2);
@@ -121,16 +121,16 @@ async fn the_pool_is_free_while_connections_beyond_its_bounds_are_closed() {
 #[tokio::test(start_paused = true)]
 async fn the_pool_is_free_while_what_is_of_no_use_is_closed() {
     let mut bed = Bed::new(8, 8);
-    bed.rest("a:1").await;
-    bed.rest("a:1").await;
+    bed.rest("a:1");
+    bed.rest("a:1");
     // The other side closed one: it is found when it is asked for, the next one is taken.
     bed.peers.pop();
     assert!(bed.pool.take(&key("a:1")).is_some());
     bed.is_free_at_all(2);
     // By the sweep one that was closed, and later the rest.
-    bed.rest("a:1").await;
-    bed.rest("b:1").await;
-    bed.rest("b:1").await;
+    bed.rest("a:1");
+    bed.rest("b:1");
+    bed.rest("b:1");
     bed.peers.remove(2);
     bed.pool.sweep();
     bed.is_free_at_all(3);

@@ -210,3 +210,89 @@ async fn an_answer_that_is_none_is_an_error_and_its_connection_is_not_used_again
         assert_eq!(raw.opened(), 2, "{what}");
     }
 }
+
+#[tokio::test]
+async fn a_body_without_a_length_ends_with_its_connection() {
+    for (head, body) in [
+        ("HTTP/1.1 200 OK\r\n\r\n", "as it is"),
+        (
+            "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\n\r\n",
+            "as it is",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\ncontent-length: 2\r\n\r\n",
+            "as it is",
+        ),
+        ("HTTP/1.1 200 OK\r\n\r\n", ""),
+    ] {
+        let scripts = vec![
+            vec![Read, Say(head), Dribble(body)],
+            vec![Read, Say(TWO), Stay],
+        ];
+        let raw = Raw::start(scripts).await;
+        let upstreams = upstreams(|_| ());
+        assert_eq!(
+            call(&upstreams, raw.url()).await.unwrap(),
+            fine(200, body),
+            "{head:?}"
+        );
+        assert_eq!(upstreams.connections(), Connections::default());
+        assert_eq!(call(&upstreams, raw.url()).await.unwrap(), fine(200, "two"));
+        assert_eq!(raw.opened(), 2);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_head_has_no_body_whatever_its_length() {
+    let length = Say("HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n");
+    let chunks = Say("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n");
+    let raw = Raw::start(vec![vec![Read, length, Read, chunks, Read, Say(TWO), Stay]]).await;
+    let upstreams = upstreams(|_| ());
+    for _ in 0..2 {
+        let mut request = post(raw.url());
+        *request.method_mut() = http::Method::HEAD;
+        let answer = upstreams.send(&needs(), request).await.unwrap();
+        assert_eq!(upstreams.connections(), Connections { open: 1, idle: 1 });
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "");
+    }
+    assert_eq!(call(&upstreams, raw.url()).await.unwrap(), fine(200, "two"));
+    assert_eq!(raw.opened(), 1);
+}
+
+#[tokio::test]
+async fn chunks_that_come_together_are_one_piece_and_the_last_one_frees_the_connection() {
+    let chunks = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_owned()
+        + &"3\r\nabc\r\n".repeat(500)
+        + "0\r\n\r\n";
+    let chunks: &'static str = Box::leak(chunks.into_boxed_str());
+    let raw = Raw::start(vec![vec![Read, Say(chunks), Stay]]).await;
+    let upstreams = upstreams(|_| ());
+    let answer = upstreams.send(&needs(), post(raw.url())).await.unwrap();
+    assert_eq!(upstreams.connections(), Connections { open: 1, idle: 0 });
+    let mut body = answer.into_body();
+    let piece = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert_eq!(piece, "abc".repeat(500));
+    assert_eq!(upstreams.connections(), Connections { open: 1, idle: 1 });
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test]
+async fn what_came_before_a_fault_is_read_before_it_and_nothing_after_it() {
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    for (what, fault) in [
+        ("no size", "2\r\nok\r\nzz\r\n2\r\nno\r\n0\r\n\r\n"),
+        ("its end", "5\r\nok"),
+        ("a longer chunk", "2\r\nok!\r\n0\r\n\r\n"),
+    ] {
+        let said: &'static str = Box::leak(format!("{chunked}{fault}").into_boxed_str());
+        let raw = Raw::start(vec![vec![Read, Say(said)]]).await;
+        let upstreams = upstreams(|_| ());
+        let answer = upstreams.send(&needs(), post(raw.url())).await.unwrap();
+        let mut body = answer.into_body();
+        let piece = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(piece, "ok", "{what}");
+        assert!(body.frame().await.unwrap().is_err(), "{what}");
+        assert_eq!(upstreams.connections(), Connections::default(), "{what}");
+        assert!(body.frame().await.is_none(), "{what}");
+    }
+}
