@@ -56,7 +56,7 @@ impl Component {
             observed: observed.clone(),
         };
         let edge = Edge {
-            forwarders: Forwarders::new(deps.forwarders, config.forwarder_tries),
+            forwarders: Forwarders::new(&deps.forwarders, config.forwarder_tries),
             admins: deps.admins,
             clock: deps.clock,
             budget: budget.clone(),

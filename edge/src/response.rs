@@ -10,11 +10,9 @@ use axum::{
     http::{HeaderName, HeaderValue, Response, StatusCode},
 };
 use bytes::Bytes;
-use futures_util::Stream as _;
 use http_body::Frame;
-use switchboard_common::error::Failure;
+use switchboard_common::{error::Failure, grpc::Answers};
 use switchboard_proto::inference::v1::{RelayResponse, ResponseHead};
-use tonic::Streaming;
 
 use crate::{error::Teller, observed::InFlight, relay::Begun};
 
@@ -71,7 +69,7 @@ fn write_head(head: &ResponseHead, response: &mut Response<Body>) {
 /// The rest of an answer. Dropping it tells the forwarder that the caller is gone.
 struct Relayed {
     first: Option<Bytes>,
-    rest: Streaming<RelayResponse>,
+    rest: Answers<RelayResponse>,
     /// A failure can be told inside of it.
     tells: bool,
     ended: bool,
@@ -95,7 +93,7 @@ impl http_body::Body for Relayed {
             return Poll::Ready(None);
         }
         loop {
-            let failure = match Pin::new(&mut this.rest).poll_next(context) {
+            let failure = match this.rest.as_mut().poll_next(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(Ok(message))) => {
                     this.ended = message.end;

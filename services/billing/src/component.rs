@@ -4,14 +4,20 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
 use switchboard_common::{
-    clock::SharedClock, db::Database, feed::Feed, grpc::MAX_MESSAGE, lifecycle::Lifecycle,
+    clock::SharedClock,
+    db::Database,
+    feed::Feed,
+    grpc::{MAX_MESSAGE, Role, Rpc, local},
+    lifecycle::Lifecycle,
     metrics::Metrics,
 };
 use switchboard_proto::billing::v1::{
-    billing_admin_server::BillingAdminServer, billing_server::BillingServer,
+    RecordRequest, ReserveRequest, billing_admin_server::BillingAdminServer,
+    billing_server::BillingServer,
 };
 use switchboard_state::State;
 use tokio::sync::watch;
+use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
     config::Config,
@@ -26,6 +32,10 @@ use crate::{
     store::{RECOUNTED, Store},
     terms_cache::TermsCache,
 };
+
+/// `billing.v1.Billing`'s methods that each request asks.
+const RESERVE: &str = "/switchboard.billing.v1.Billing/Reserve";
+const RECORD: &str = "/switchboard.billing.v1.Billing/Record";
 
 /// How often a missing schema is looked for.
 const LOOK: Duration = Duration::from_millis(250);
@@ -117,6 +127,21 @@ impl Component {
         BillingServer::new(self.billing.clone())
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE)
+    }
+
+    /// The way to the service for a forwarder in this process.
+    #[must_use]
+    pub fn beside(&self, caller: Role) -> Rpc {
+        let billing = self.billing.clone();
+        let reserve = move |request: ReserveRequest| billing.clone().hold(request);
+        let billing = self.billing.clone();
+        let record = move |batches: ReceiverStream<RecordRequest>| {
+            let answers = billing.take(batches.map(Ok));
+            async move { Ok(answers) }
+        };
+        local(self.server(), caller)
+            .offering(caller, RESERVE, reserve)
+            .offering(caller, RECORD, record)
     }
 
     /// For admins.

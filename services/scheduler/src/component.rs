@@ -2,14 +2,23 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::StreamExt as _;
 use switchboard_common::{
-    clock::SharedClock, db::Database, feed::Feed, grpc::MAX_MESSAGE, ids::RequestId,
-    lifecycle::Lifecycle, metrics::Metrics,
+    clock::SharedClock,
+    db::Database,
+    feed::Feed,
+    grpc::{MAX_MESSAGE, Role, Rpc, local},
+    ids::RequestId,
+    lifecycle::Lifecycle,
+    metrics::Metrics,
 };
 use switchboard_proto::scheduler::v1::{
-    scheduler_admin_server::SchedulerAdminServer, scheduler_server::SchedulerServer,
+    AcquireRequest, LeaseUpdates, scheduler_admin_server::SchedulerAdminServer,
+    scheduler_server::SchedulerServer,
 };
 use switchboard_state::State;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 
 use crate::{
     Config, Error,
@@ -19,6 +28,10 @@ use crate::{
     metrics::Counted,
     store::Versions,
 };
+
+/// `scheduler.v1.Scheduler`'s methods that each request asks.
+const ACQUIRE: &str = "/switchboard.scheduler.v1.Scheduler/Acquire";
+const LEASES: &str = "/switchboard.scheduler.v1.Scheduler/Leases";
 
 /// What the scheduler needs from its process.
 pub struct Deps {
@@ -102,6 +115,24 @@ impl Component {
         SchedulerServer::new(service)
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE)
+    }
+
+    /// The way to the service for a forwarder in this process.
+    #[must_use]
+    pub fn beside(&self, caller: Role) -> Rpc {
+        let core = Arc::clone(&self.core);
+        let acquire = move |request: AcquireRequest| {
+            let core = Arc::clone(&core);
+            async move { core.acquire(&request).await.map_err(Status::from) }
+        };
+        let core = Arc::clone(&self.core);
+        let leases = move |batches: ReceiverStream<LeaseUpdates>| {
+            let acks = SchedulerService::acknowledge(&core, batches.map(Ok));
+            async move { Ok(acks) }
+        };
+        local(self.server(), caller)
+            .offering(caller, ACQUIRE, acquire)
+            .offering(caller, LEASES, leases)
     }
 
     /// The service for admins.

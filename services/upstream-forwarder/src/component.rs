@@ -6,22 +6,25 @@ use rand::rngs::StdRng;
 use switchboard_common::{
     clock::SharedClock,
     feed,
-    grpc::{MAX_MESSAGE, Rpc},
+    grpc::{MAX_MESSAGE, Role, Rpc, local},
     lifecycle::Lifecycle,
     metrics::Metrics,
     seal::Sealer,
     secret::SubKey,
 };
 use switchboard_proto::{
-    auth::v1::auth_client::AuthClient, billing::v1::billing_client::BillingClient,
-    common::v1::WatchChangesRequest, credentials::v1::credentials_client::CredentialsClient,
-    inference::v1::inference_server::InferenceServer,
+    auth::v1::auth_client::AuthClient,
+    billing::v1::billing_client::BillingClient,
+    common::v1::WatchChangesRequest,
+    credentials::v1::credentials_client::CredentialsClient,
+    inference::v1::{RelayRequest, inference_server::InferenceServer},
     scheduler::v1::scheduler_client::SchedulerClient,
 };
 use tokio::sync::watch;
 
 use crate::{
     adapter::Adapters,
+    asks::Asks,
     config::Config,
     courier::{Courier, Ends},
     domain::retry::RetryBudget,
@@ -71,6 +74,9 @@ pub struct Deps {
     /// What providers want.
     pub adapters: Adapters,
 }
+
+/// `inference.v1.Inference.Relay`.
+const RELAY: &str = "/switchboard.inference.v1.Inference/Relay";
 
 /// Why a forwarder cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -140,12 +146,13 @@ impl Component {
         let (journal, recovered) = opened.await?;
         meters.journal_damaged.inc_by(recovered.damaged);
         report(&recovered);
-        let billing = BillingClient::new(peers.billing)
+        let billing = BillingClient::new(peers.billing.clone())
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
-        let scheduler = SchedulerClient::new(peers.scheduler)
+        let scheduler = SchedulerClient::new(peers.scheduler.clone())
             .max_decoding_message_size(MAX_MESSAGE)
             .max_encoding_message_size(MAX_MESSAGE);
+        let asks = Asks::new(&peers, &scheduler, &billing);
         let auth = AuthClient::new(peers.auth);
         let credentials = CredentialsClient::new(peers.credentials);
         let conductor = Arc::new(Conductor {
@@ -164,6 +171,7 @@ impl Component {
             leases: Courier::new(config.pending),
             billing,
             scheduler,
+            asks,
             clock,
             meters,
             config,
@@ -185,6 +193,14 @@ impl Component {
     #[must_use]
     pub fn server(&self) -> InferenceServer<Inference> {
         self.serve(true)
+    }
+
+    /// The way to it for an edge in this process.
+    #[must_use]
+    pub fn beside(&self, caller: Role) -> Rpc {
+        let inference = Inference::new(&self.conductor, &self.lifecycle, true);
+        let relay = move |request: RelayRequest| inference.clone().relay_whole(request);
+        local(self.server(), caller).offering(caller, RELAY, relay)
     }
 
     /// The server for callers with an API key.
@@ -303,7 +319,7 @@ impl Conductor {
             killed: lifecycle.killed(),
         };
         let to_billing = ToBilling {
-            billing: self.billing.clone(),
+            record: self.asks.record.clone(),
             journal: self.journal.clone(),
         };
         let money = self
@@ -316,7 +332,7 @@ impl Conductor {
             journal.close().await;
         });
         let to_scheduler = ToScheduler {
-            scheduler: self.scheduler.clone(),
+            leases: self.asks.leases.clone(),
         };
         let leases = self
             .leases

@@ -12,14 +12,16 @@ use std::{
     time::Duration,
 };
 
+use futures_util::StreamExt as _;
 use parking_lot::Mutex;
+use switchboard_common::grpc::Answers;
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::Instant,
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 use crate::config::Config;
 
@@ -45,7 +47,7 @@ pub(crate) trait Route: Send + 'static {
     fn open(
         &mut self,
         batches: ReceiverStream<Self::Batch>,
-    ) -> impl Future<Output = Result<Streaming<Self::Answer>, Status>> + Send;
+    ) -> impl Future<Output = Result<Answers<Self::Answer>, Status>> + Send;
 
     /// These were carried and acknowledged.
     fn arrived(&mut self, ids: Vec<String>) -> impl Future<Output = ()> + Send;
@@ -257,7 +259,7 @@ impl<T: Clone + Send + 'static> Courier<T> {
         route: &mut R,
         config: &Config,
         batches: mpsc::Sender<R::Batch>,
-        mut answers: Streaming<R::Answer>,
+        mut answers: Answers<R::Answer>,
         drained: &CancellationToken,
     ) -> bool
     where
@@ -286,14 +288,14 @@ impl<T: Clone + Send + 'static> Courier<T> {
                     permit.send(R::batch(self.next(config.batch)));
                 }
                 () = due.as_mut(), if at.is_some() && !ready => {}
-                answer = answers.message() => match answer {
-                    Ok(Some(answer)) => {
+                answer = answers.next() => match answer {
+                    Some(Ok(answer)) => {
                         let ids = self.remove(R::acknowledged(answer));
                         if !ids.is_empty() {
                             route.arrived(ids).await;
                         }
                     }
-                    Ok(None) | Err(_) => return false,
+                    None | Some(Err(_)) => return false,
                 },
                 () = self.0.wake.notified() => {}
                 () = drained.cancelled(), if !drained.is_cancelled() => {}

@@ -14,6 +14,7 @@
 
 mod adapter;
 mod asked;
+mod asks;
 mod caller;
 mod component;
 mod config;

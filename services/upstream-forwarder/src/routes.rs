@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use switchboard_common::grpc::Rpc;
+use switchboard_common::grpc::{Answers, Method};
 use switchboard_proto::{
-    billing::v1::{
-        RecordRequest, RecordResponse, Settlement, Touch, billing_client::BillingClient,
-    },
-    scheduler::v1::{LeaseAcks, LeaseUpdate, LeaseUpdates, scheduler_client::SchedulerClient},
+    billing::v1::{RecordRequest, RecordResponse, Settlement, Touch},
+    scheduler::v1::{LeaseAcks, LeaseUpdate, LeaseUpdates},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
-use crate::{courier::Route, journal::Journal};
+use crate::{asks::Batches, courier::Route, journal::Journal};
 
 /// What billing is told.
 #[derive(Clone, Debug)]
@@ -24,7 +22,7 @@ pub(crate) enum Money {
 /// To billing.
 #[derive(Debug)]
 pub(crate) struct ToBilling {
-    pub(crate) billing: BillingClient<Rpc>,
+    pub(crate) record: Method<Batches<RecordRequest>, Answers<RecordResponse>>,
     pub(crate) journal: Journal,
 }
 
@@ -55,8 +53,8 @@ impl Route for ToBilling {
     async fn open(
         &mut self,
         batches: ReceiverStream<RecordRequest>,
-    ) -> Result<Streaming<RecordResponse>, Status> {
-        Ok(self.billing.record(batches).await?.into_inner())
+    ) -> Result<Answers<RecordResponse>, Status> {
+        self.record.ask(batches, None).await
     }
 
     async fn arrived(&mut self, ids: Vec<String>) {
@@ -81,7 +79,7 @@ pub(crate) struct Lease(pub(crate) LeaseUpdate);
 /// To the scheduler.
 #[derive(Debug)]
 pub(crate) struct ToScheduler {
-    pub(crate) scheduler: SchedulerClient<Rpc>,
+    pub(crate) leases: Method<Batches<LeaseUpdates>, Answers<LeaseAcks>>,
 }
 
 impl Route for ToScheduler {
@@ -104,8 +102,8 @@ impl Route for ToScheduler {
     async fn open(
         &mut self,
         batches: ReceiverStream<LeaseUpdates>,
-    ) -> Result<Streaming<LeaseAcks>, Status> {
-        Ok(self.scheduler.leases(batches).await?.into_inner())
+    ) -> Result<Answers<LeaseAcks>, Status> {
+        self.leases.ask(batches, None).await
     }
 
     async fn arrived(&mut self, _: Vec<String>) {}

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::{
-    StreamExt as _,
+    Stream, StreamExt as _,
     stream::{self, BoxStream},
 };
-use switchboard_common::{feed::Feed, lifecycle::Lifecycle};
+use switchboard_common::{feed::Feed, grpc::Answers, lifecycle::Lifecycle};
 use switchboard_proto::{
     billing::v1::{
         RecordRequest, RecordResponse, ReserveRequest, ReserveResponse, VoidRequest, VoidResponse,
@@ -38,13 +38,34 @@ pub(crate) struct Service {
 #[derive(Clone)]
 pub struct BillingService(pub(crate) Arc<Service>);
 
+impl BillingService {
+    /// Reserve, for whoever hands the message over as it is.
+    pub(crate) async fn hold(self, request: ReserveRequest) -> Result<ReserveResponse, Status> {
+        Ok(self.0.reservations.reserve(&request).await?)
+    }
+
+    /// Record, from any source of messages.
+    pub(crate) fn take(
+        &self,
+        messages: impl Stream<Item = Result<RecordRequest, Status>> + Send + Unpin + 'static,
+    ) -> Answers<RecordResponse> {
+        let (acks, acked) = mpsc::channel(self.0.unacknowledged);
+        let service = Arc::clone(&self.0);
+        self.0.lifecycle.spawn(
+            "record",
+            async move { read(&service, messages, acks).await },
+        );
+        answers(acked).boxed()
+    }
+}
+
 #[tonic::async_trait]
 impl Billing for BillingService {
     async fn reserve(
         &self,
         request: Request<ReserveRequest>,
     ) -> Result<Response<ReserveResponse>, Status> {
-        let held = self.0.reservations.reserve(request.get_ref()).await?;
+        let held = self.clone().hold(request.into_inner()).await?;
         Ok(Response::new(held))
     }
 
@@ -57,20 +78,13 @@ impl Billing for BillingService {
         Ok(Response::new(VoidResponse {}))
     }
 
-    type RecordStream = BoxStream<'static, Result<RecordResponse, Status>>;
+    type RecordStream = Answers<RecordResponse>;
 
     async fn record(
         &self,
         request: Request<Streaming<RecordRequest>>,
     ) -> Result<Response<Self::RecordStream>, Status> {
-        let (acks, acked) = mpsc::channel(self.0.unacknowledged);
-        let service = Arc::clone(&self.0);
-        let messages = request.into_inner();
-        self.0.lifecycle.spawn(
-            "record",
-            async move { read(&service, messages, acks).await },
-        );
-        Ok(Response::new(answers(acked).boxed()))
+        Ok(Response::new(self.take(request.into_inner())))
     }
 
     type WatchChangesStream = BoxStream<'static, Result<WatchChangesResponse, Status>>;
@@ -87,7 +101,7 @@ impl Billing for BillingService {
 /// committed, and acknowledged if anyone listens.
 async fn read(
     service: &Service,
-    mut messages: Streaming<RecordRequest>,
+    mut messages: impl Stream<Item = Result<RecordRequest, Status>> + Unpin,
     acks: mpsc::Sender<Acked>,
 ) {
     let stopping = service.lifecycle.stopping();
@@ -95,9 +109,9 @@ async fn read(
         let message = tokio::select! {
             () = stopping.cancelled() => return,
             () = acks.closed() => return,
-            message = messages.message() => message,
+            message = messages.next() => message,
         };
-        let Ok(Some(RecordRequest {
+        let Some(Ok(RecordRequest {
             settlements,
             touches,
         })) = message

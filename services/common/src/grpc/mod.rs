@@ -2,13 +2,14 @@
 //!
 //! [`Rpc`] is either the neighbour's server in the same process ([`local`]) or a balanced set of network channels
 //! ([`remote`]); both carry the caller's [`Role`], deadlines and the trace context alike, so there is one code path for
-//! both topologies. Servers on a socket go through [`serve`], which proves the role and applies the role table.
+//! both topologies. What each request asks is a [`Method`], which a neighbour is asked without encoding anything. Servers on a socket go through [`serve`], which proves the role and applies the role table.
 
 mod config;
 mod context;
 mod errors;
 mod listener;
 mod local;
+mod method;
 mod remote;
 mod role;
 mod rpc;
@@ -20,6 +21,7 @@ pub use context::{continue_trace, inject_trace, span_id, trace_id};
 pub use errors::complete_errors;
 pub use listener::{Address, Bound, Listener, Reserved};
 pub use local::local;
+pub use method::{Answers, Method, within};
 pub use remote::{check_peer, not_sent, remote};
 pub use role::{Role, caller, may_call};
 pub use rpc::Rpc;

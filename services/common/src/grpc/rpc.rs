@@ -1,6 +1,7 @@
 //! The one transport type under every generated client.
 
 use std::{
+    any::Any,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -15,7 +16,11 @@ type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Status>> + Send
 
 /// A transport, whatever it is. Clones share it: clients are cloned for each call.
 #[derive(Clone)]
-pub struct Rpc(Arc<dyn Transport>);
+pub struct Rpc {
+    transport: Arc<dyn Transport>,
+    /// What the peer can be asked without it: [`Method`](super::Method)s.
+    methods: Arc<Vec<Arc<dyn Any + Send + Sync>>>,
+}
 
 trait Transport: Send + Sync {
     fn call(&self, request: Request<Body>) -> Answer;
@@ -48,7 +53,19 @@ impl Rpc {
             + 'static,
         S::Future: Send + 'static,
     {
-        Self(Arc::new(Cloned(service)))
+        Self {
+            transport: Arc::new(Cloned(service)),
+            methods: Arc::default(),
+        }
+    }
+
+    pub(super) fn with(mut self, method: Arc<dyn Any + Send + Sync>) -> Self {
+        Arc::make_mut(&mut self.methods).push(method);
+        self
+    }
+
+    pub(super) fn methods(&self) -> &[Arc<dyn Any + Send + Sync>] {
+        &self.methods
     }
 }
 
@@ -62,7 +79,7 @@ impl Service<Request<Body>> for Rpc {
     }
 
     fn call(&mut self, request: Request<Body>) -> Answer {
-        self.0.call(request)
+        self.transport.call(request)
     }
 }
 

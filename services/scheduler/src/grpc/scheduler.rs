@@ -1,9 +1,9 @@
 //! `scheduler.v1.Scheduler`.
 
-use std::{pin::Pin, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _};
-use switchboard_common::error::Failure;
+use switchboard_common::{error::Failure, grpc::Answers};
 use switchboard_proto::scheduler::v1::{
     AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, BindResponseRequest,
     BindResponseResponse, CatalogueSnapshot, FindResponseRequest, FindResponseResponse,
@@ -29,9 +29,21 @@ impl SchedulerService {
     pub(crate) fn new(core: Arc<Core>, stopping: CancellationToken) -> Self {
         Self { core, stopping }
     }
-}
 
-type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+    /// One batch after the other; what comes meanwhile waits in the stream's window.
+    pub(crate) fn acknowledge(
+        core: &Arc<Core>,
+        batches: impl Stream<Item = Result<LeaseUpdates, Status>> + Send + 'static,
+    ) -> Answers<LeaseAcks> {
+        let core = Arc::clone(core);
+        batches
+            .then(move |updates| {
+                let core = Arc::clone(&core);
+                async move { Ok(core.updates(updates?).await) }
+            })
+            .boxed()
+    }
+}
 
 #[tonic::async_trait]
 impl Scheduler for SchedulerService {
@@ -98,13 +110,8 @@ impl Scheduler for SchedulerService {
         &self,
         request: Request<Streaming<LeaseUpdates>>,
     ) -> Result<Response<Self::LeasesStream>, Status> {
-        let core = Arc::clone(&self.core);
-        // One batch after the other; what comes meanwhile waits in the stream's window.
-        let acks = request.into_inner().then(move |updates| {
-            let core = Arc::clone(&core);
-            async move { Ok(core.updates(updates?).await) }
-        });
-        Ok(Response::new(Box::pin(acks)))
+        let acks = Self::acknowledge(&self.core, request.into_inner());
+        Ok(Response::new(acks))
     }
 
     type WatchCatalogueStream = Answers<CatalogueSnapshot>;

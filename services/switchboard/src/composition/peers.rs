@@ -46,7 +46,7 @@ impl<'a> Peers<'a> {
             Role::Scheduler => owners
                 .scheduler
                 .as_ref()
-                .map(|scheduler| local(scheduler.server(), caller)),
+                .map(|scheduler| scheduler.beside(caller)),
             Role::TokenRefresh => owners
                 .token_refresh
                 .as_ref()
@@ -54,7 +54,7 @@ impl<'a> Peers<'a> {
             Role::Billing => owners
                 .billing
                 .as_ref()
-                .map(|billing| local(billing.server(), caller)),
+                .map(|billing| billing.beside(caller)),
             Role::Edge | Role::Forwarder => None,
         };
         here.map_or_else(|| self.remote(target, caller), Ok)
@@ -121,7 +121,7 @@ pub(super) fn start_edge(
     probes: Router,
 ) -> Result<switchboard_edge::Component, Error> {
     let forwarders = match forwarder {
-        Some(forwarder) => local(forwarder.server(), Role::Edge),
+        Some(forwarder) => forwarder.beside(Role::Edge),
         None => peers.remote(Role::Forwarder, Role::Edge)?,
     };
     let deps = switchboard_edge::Deps {

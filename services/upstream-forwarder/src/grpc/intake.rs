@@ -68,7 +68,7 @@ impl Intake {
     pub(super) fn relayed(
         self,
         first: RelayRequest,
-        rest: Streaming<RelayRequest>,
+        rest: Option<Streaming<RelayRequest>>,
     ) -> Result<Call, Status> {
         let head = first
             .head
@@ -92,10 +92,9 @@ impl Intake {
             query,
             ..
         } = head;
-        let body = if first.end {
-            Body::Whole(first.body)
-        } else {
-            Body::Pieces(first.body, Box::new(rest))
+        let body = match rest {
+            Some(rest) if !first.end => Body::Pieces(first.body, Box::new(rest)),
+            _ => Body::Whole(first.body),
         };
         Ok(Call {
             // As we write it: it is a key.

@@ -10,11 +10,12 @@ mod intake;
 mod models;
 mod reply;
 
-use std::{pin::Pin, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _};
 use switchboard_common::{
     error::{Failure, Reason},
+    grpc::Answers,
     lifecycle::Lifecycle,
 };
 use switchboard_proto::inference::v1::{
@@ -40,8 +41,6 @@ pub struct Inference {
     internal: bool,
 }
 
-type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
-
 impl Inference {
     pub(crate) fn new(conductor: &Arc<Conductor>, lifecycle: &Lifecycle, internal: bool) -> Self {
         Self {
@@ -49,6 +48,26 @@ impl Inference {
             lifecycle: lifecycle.clone(),
             internal,
         }
+    }
+
+    /// `Relay` for an edge in this process, which has the whole body.
+    pub(crate) async fn relay_whole(
+        self,
+        request: RelayRequest,
+    ) -> Result<Answers<RelayResponse>, Status> {
+        self.relay_from(request, None).await
+    }
+
+    /// `rest` is where the other pieces of the body come from.
+    async fn relay_from(
+        &self,
+        first: RelayRequest,
+        rest: Option<Streaming<RelayRequest>>,
+    ) -> Result<Answers<RelayResponse>, Status> {
+        let turn = first.turn;
+        let call = Intake::new(&self.conductor).relayed(first, rest)?;
+        let answers = first_word(self.start(call, turn)?).await?;
+        Ok(answers.boxed())
     }
 
     /// Starts a request as a task of its own; what it says comes out of the reader. Dropping the reader tells it that the
@@ -108,10 +127,8 @@ impl inference_server::Inference for Inference {
         let first = timeout(self.conductor.config.body_idle, messages.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no head came"))??;
         let first = first.ok_or_else(|| Status::invalid_argument("no head came"))?;
-        let turn = first.turn;
-        let call = Intake::new(&self.conductor).relayed(first, messages)?;
-        let answers = first_word(self.start(call, turn)?).await?;
-        Ok(Response::new(answers.boxed()))
+        let answers = self.relay_from(first, Some(messages)).await?;
+        Ok(Response::new(answers))
     }
 
     async fn generate(

@@ -51,6 +51,7 @@ pub(crate) use self::{
 };
 use crate::{
     adapter::Adapters,
+    asks::Asks,
     caller::Caller,
     config::Config,
     courier::Courier,
@@ -95,6 +96,8 @@ pub(crate) struct Conductor {
     pub(crate) leases: Courier<Lease>,
     pub(crate) billing: BillingClient<Rpc>,
     pub(crate) scheduler: SchedulerClient<Rpc>,
+    /// What is asked for each request.
+    pub(crate) asks: Asks,
 }
 
 /// Where a request is, and what it owes.

@@ -122,7 +122,7 @@ async fn reserve(
         return Ok(None);
     }
     let who = &request.who.principal;
-    let message = ReserveRequest {
+    let message = || ReserveRequest {
         request_id: request.call.request_id.clone(),
         party: Some(request.party()),
         public_model: request.resolved.public_name.clone(),
@@ -138,12 +138,8 @@ async fn reserve(
         audio_millis: request.asked.audio_millis(),
         uncapped: !request.asked.can_be_capped(),
     };
-    let call = || {
-        let mut call = tonic::Request::new(message.clone());
-        call.set_timeout(conductor.config.peer_timeout);
-        let mut billing = conductor.billing.clone();
-        async move { billing.reserve(call).await }
-    };
+    let within = Some(conductor.config.peer_timeout);
+    let call = || conductor.asks.reserve.ask(message(), within);
     match ask(call, 2).await {
         Ok(hold) => Ok(Some(hold)),
         Err(failure) if failure.reason == Reason::Unavailable => {
@@ -164,7 +160,7 @@ async fn reserve(
 async fn acquire(conductor: &Conductor, request: &Request) -> Result<AcquireResponse, Failure> {
     let who = &request.who.principal;
     let asked = &request.asked;
-    let message = AcquireRequest {
+    let message = || AcquireRequest {
         request_id: request.call.request_id.clone(),
         catalogue_version: request.catalogue_version,
         model: request.resolved.model.name.clone(),
@@ -181,11 +177,7 @@ async fn acquire(conductor: &Conductor, request: &Request) -> Result<AcquireResp
         response_id: asked.previous_response().unwrap_or_default().to_owned(),
     };
     // A scheduler that dies takes its queue along: who waited there queues again, with the age it has.
-    let call = || {
-        let mut scheduler = conductor.scheduler.clone();
-        let message = message.clone();
-        async move { scheduler.acquire(message).await }
-    };
+    let call = || conductor.asks.acquire.ask(message(), None);
     ask(call, 5).await
 }
 
@@ -212,13 +204,13 @@ pub(super) fn expected_output(asked: &dyn DialectRequest, resolved: &Resolved) -
 /// Asks a peer, again when the line broke: both calls are one however often they are asked.
 async fn ask<T, F>(mut call: impl FnMut() -> F, tries: u32) -> Result<T, Failure>
 where
-    F: Future<Output = Result<tonic::Response<T>, Status>>,
+    F: Future<Output = Result<T, Status>>,
 {
     let mut left = tries;
     loop {
         left -= 1;
-        match Box::pin(call()).await {
-            Ok(answer) => return Ok(answer.into_inner()),
+        match call().await {
+            Ok(answer) => return Ok(answer),
             Err(status) if left > 0 && line_broke(&status) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
