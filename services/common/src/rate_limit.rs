@@ -8,6 +8,35 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 /// What is counted, as OpenAI and Anthropic name it.
 const UNITS: [&str; 2] = ["requests", "tokens"];
 
+/// The headers' names for each of [`UNITS`]: limit, remaining, reset.
+type Names = [[&'static str; 3]; 2];
+
+const OPENAI: Names = [
+    [
+        "x-ratelimit-limit-requests",
+        "x-ratelimit-remaining-requests",
+        "x-ratelimit-reset-requests",
+    ],
+    [
+        "x-ratelimit-limit-tokens",
+        "x-ratelimit-remaining-tokens",
+        "x-ratelimit-reset-tokens",
+    ],
+];
+
+const ANTHROPIC: Names = [
+    [
+        "anthropic-ratelimit-requests-limit",
+        "anthropic-ratelimit-requests-remaining",
+        "anthropic-ratelimit-requests-reset",
+    ],
+    [
+        "anthropic-ratelimit-tokens-limit",
+        "anthropic-ratelimit-tokens-remaining",
+        "anthropic-ratelimit-tokens-reset",
+    ],
+];
+
 /// The headers of the dialect that the caller speaks; `now_ms` is Unix time in milliseconds. Gemini's has none.
 #[must_use]
 pub fn headers(dialect: Dialect, limits: &[RateLimitState], now_ms: i64) -> Vec<(String, String)> {
@@ -29,26 +58,29 @@ pub fn is_limit_header(name: &str) -> bool {
 /// for `input-tokens` and `output-tokens`, which are not limited apart here. Of several limits of a unit the tightest shows.
 #[must_use]
 pub fn anthropic_headers(limits: &[RateLimitState], now_ms: i64) -> Vec<(String, String)> {
-    let mut headers = Vec::new();
-    for (unit, state) in tightest(limits) {
-        let name = |what| format!("anthropic-ratelimit-{unit}-{what}");
-        headers.push((name("limit"), state.limit.to_string()));
-        headers.push((name("remaining"), state.remaining.to_string()));
-        let reset_ms = now_ms.saturating_add_unsigned(state.reset_ms);
-        if let Some(reset) = rfc3339(reset_ms) {
-            headers.push((name("reset"), reset));
-        }
-    }
-    headers
+    written(limits, &ANTHROPIC, |reset_ms| {
+        rfc3339(now_ms.saturating_add_unsigned(reset_ms))
+    })
 }
 
-/// Each unit that has a limit, with the limit that is met first.
-fn tightest(limits: &[RateLimitState]) -> impl Iterator<Item = (&'static str, &RateLimitState)> {
-    UNITS.into_iter().filter_map(move |unit| {
-        let of_unit = limits.iter().filter(move |state| state.unit == unit);
-        let tightest = of_unit.min_by_key(|state| (state.remaining, state.limit))?;
-        Some((unit, tightest))
-    })
+/// For each unit that has a limit, the one that is met first, under the unit's names.
+fn written(
+    limits: &[RateLimitState],
+    names: &Names,
+    reset: impl Fn(u64) -> Option<String>,
+) -> Vec<(String, String)> {
+    let mut headers = Vec::with_capacity(names.as_flattened().len());
+    for (unit, [limit, remaining, resets]) in UNITS.into_iter().zip(names) {
+        let of_unit = limits.iter().filter(|state| state.unit == unit);
+        let tightest = of_unit.min_by_key(|state| (state.remaining, state.limit));
+        let Some(state) = tightest else {
+            continue;
+        };
+        headers.push((String::from(*limit), state.limit.to_string()));
+        headers.push((String::from(*remaining), state.remaining.to_string()));
+        headers.extend(reset(state.reset_ms).map(|reset| (String::from(*resets), reset)));
+    }
+    headers
 }
 
 /// Unix milliseconds as a UTC time in whole seconds, rounded up; `None` beyond the year 9999.
@@ -63,33 +95,31 @@ fn rfc3339(unix_ms: i64) -> Option<String> {
 /// A unit without a limit has no headers.
 #[must_use]
 pub fn openai_headers(limits: &[RateLimitState]) -> Vec<(String, String)> {
-    let mut headers = Vec::new();
-    for (unit, state) in tightest(limits) {
-        let name = |what| format!("x-ratelimit-{what}-{unit}");
-        headers.push((name("limit"), state.limit.to_string()));
-        headers.push((name("remaining"), state.remaining.to_string()));
-        headers.push((name("reset"), go_duration(state.reset_ms)));
-    }
-    headers
+    written(limits, &OPENAI, |reset_ms| Some(go_duration(reset_ms)))
 }
 
 /// A time span as OpenAI's `x-ratelimit-reset-*` has it: `6ms`, `1s`, `6m0s`, `1h0m0s`.
 fn go_duration(ms: u64) -> String {
     let (secs, rest) = (ms / 1_000, ms % 1_000);
-    let seconds = match rest {
-        0 => format!("{}s", secs % 60),
-        _ => format!(
-            "{}.{}s",
-            secs % 60,
-            format!("{rest:03}").trim_end_matches('0')
-        ),
-    };
-    match (secs / 3_600, secs / 60 % 60) {
-        (0, 0) if secs == 0 && ms > 0 => format!("{ms}ms"),
-        (0, 0) => seconds,
-        (0, minutes) => format!("{minutes}m{seconds}"),
-        (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
+    let (hours, minutes) = (secs / 3_600, secs / 60 % 60);
+    if secs == 0 && ms > 0 {
+        return ms.to_string() + "ms";
     }
+    let mut text = String::with_capacity(16);
+    for (count, unit) in [(hours, "h"), (minutes, "m")] {
+        if count > 0 || !text.is_empty() {
+            text += &count.to_string();
+            text += unit;
+        }
+    }
+    text += &(secs % 60).to_string();
+    if rest > 0 {
+        // A leading one keeps the zeros.
+        text += ".";
+        let digits = (1_000 + rest).to_string();
+        text += digits.get(1..).unwrap_or_default().trim_end_matches('0');
+    }
+    text + "s"
 }
 
 #[cfg(test)]
