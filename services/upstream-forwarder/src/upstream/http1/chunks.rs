@@ -69,7 +69,14 @@ impl Chunks {
                     self.left -= taken as u64;
                     if self.left == 0 {
                         self.at = At::DataCr;
+                        if rest(bytes, read).starts_with(b"\r\n") {
+                            (self.at, read) = (At::Size, read + 2);
+                        }
                     }
+                }
+                At::Size if let Some((size, length)) = plain_size(rest(bytes, read)) => {
+                    self.left = size;
+                    (self.at, read) = (At::Data, read + length);
                 }
                 At::Read | At::Broken(_) => break,
                 at => {
@@ -138,11 +145,8 @@ impl Chunks {
 
     /// A digit of a size.
     fn digit(&mut self, byte: u8, otherwise: &'static str) -> At {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            b'A'..=b'F' => byte - b'A' + 10,
-            _ => return At::Broken(otherwise),
+        let Some(digit) = char::from(byte).to_digit(16) else {
+            return At::Broken(otherwise);
         };
         if self.left > u64::MAX >> 4 {
             return At::Broken("a size is too large");
@@ -176,4 +180,23 @@ impl Chunks {
         }
         At::Trailer
     }
+}
+
+fn rest(bytes: &[u8], from: usize) -> &[u8] {
+    bytes.get(from..).unwrap_or_default()
+}
+
+/// A size line as nearly all of them are, whole and of digits alone: the size, and the line's length. `None`: it is another one.
+fn plain_size(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut size = 0;
+    for (at, byte) in bytes.iter().take(u32::BITS as usize / 4 + 1).enumerate() {
+        match char::from(*byte).to_digit(16) {
+            Some(digit) => size = size << 4 | u64::from(digit),
+            None => {
+                let plain = size > 0 && rest(bytes, at).starts_with(b"\r\n");
+                return plain.then_some((size, at + 2));
+            }
+        }
+    }
+    None
 }
