@@ -290,6 +290,16 @@ impl<G: Grammar> Carrier<G> {
         }
     }
 
+    /// Reads a block.
+    fn read(&mut self, bytes: Bytes) -> Result<(), Box<UpstreamError>> {
+        if self.state.done {
+            return Ok(());
+        }
+        self.grammar.start();
+        self.decoder.push(bytes);
+        self.drain()
+    }
+
     /// Reads what the end of the body leaves over.
     fn rest(&mut self) -> Result<(), Box<UpstreamError>> {
         if self.state.done {
@@ -354,13 +364,14 @@ impl Decoder {
 }
 
 impl<G: Grammar> AnswerStream for Carrier<G> {
-    fn push(&mut self, bytes: Bytes) -> Result<(), Box<UpstreamError>> {
-        if self.state.done {
-            return Ok(());
+    fn push(&mut self, mut bytes: Bytes) -> Result<(), Box<UpstreamError>> {
+        // What is held is weighed read by read.
+        if self.state.committed
+            && let Some(seam) = self.decoder.seam(&bytes)
+        {
+            self.read(bytes.split_to(seam))?;
         }
-        self.grammar.start();
-        self.decoder.push(bytes);
-        self.drain()
+        self.read(bytes)
     }
 
     fn finish(&mut self) -> Result<(), Box<UpstreamError>> {

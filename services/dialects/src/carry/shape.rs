@@ -78,6 +78,10 @@ pub(crate) struct Shape {
     /// The caller gets something else than came.
     changed: bool,
     counted: bool,
+    /// Fixed bytes of an event; at least one.
+    fixed: usize,
+    /// By how much an event grows on its way to the caller.
+    grows: usize,
     /// Where the slots of the last event that was taken lie.
     last: [Span; SLOTS],
 }
@@ -148,6 +152,13 @@ impl Shape {
         self.seam.out.clear();
         self.seam.out.extend_from_slice(&self.tail.out);
         self.seam.out.extend_from_slice(&self.head.out);
+        let thens = self.parts.iter().take(slots.len()).map(|part| &part.then);
+        let all = thens.chain([&self.head, &self.tail]);
+        let (wire, out) = all.fold((0, 0), |(wire, out), fixed| {
+            (wire + fixed.wire.len(), out + fixed.out.len())
+        });
+        self.fixed = wire.max(1);
+        self.grows = out.saturating_sub(wire);
         self.counted = slots.iter().any(|(slot, _)| *slot == Slot::Count);
         self.used = slots.len();
     }
@@ -224,13 +235,8 @@ impl Shape {
 
     /// Room for what `wire` bytes become at most, if all of them are events of this shape.
     fn room(&self, wire: usize) -> usize {
-        let parts = self.parts.iter().take(self.used).map(|part| &part.then);
-        let all = parts.chain([&self.head, &self.tail]);
-        let (one, out) = all.fold((1, 1), |(one, out), fixed| {
-            (one + fixed.wire.len(), out + fixed.out.len())
-        });
         // One more than fit, and the head that is written ahead.
-        wire + (wire / one + 1) * out.saturating_sub(one) + self.head.out.len()
+        wire + (wire / self.fixed + 1) * self.grows + self.head.out.len()
     }
 }
 

@@ -212,12 +212,12 @@ proptest! {
     #[test]
     fn a_stream_of_one_shape_is_what_it_is_when_each_event_is_read(
         dialect in select(&DIALECTS[..]),
-        pieces in prop::collection::vec(any_piece(), 0..24),
+        pieces in prop::collection::vec(any_piece(), 0..40),
         framing in prop_oneof![3 => Just(0_u8), 1 => 0..7_u8],
         usage in select(&USAGES[..]),
         public in select(vec![None, Some("p"), Some("public-name")]),
         bounds in (prop_oneof![3 => Just(1_usize << 20), 1 => 60..400_usize], prop_oneof![3 => Just(1_usize << 20), 1 => 0..60_usize]),
-        reads in prop_oneof![Just(None), (1..400_usize).prop_map(Some)],
+        reads in prop_oneof![Just(None), (1..400_usize).prop_map(Some), (1_000..3_000_usize).prop_map(Some)],
     ) {
         let start = match dialect {
             "anthropic" => Some(event(dialect, (25, "", "", "", false))),
@@ -253,4 +253,26 @@ proptest! {
         };
         prop_assert_eq!(carried(open(dialect, !usage.is_empty(), options), &fast), want);
     }
+}
+
+#[test]
+fn a_failure_in_the_read_that_brings_more_than_is_held_leaves_no_trace() {
+    let created = framed(&event("responses", (25, "", "1", "", false)), 0);
+    let failed = framed(
+        &("error", r#"{"type":"error","message":"no"}"#.to_owned()),
+        0,
+    );
+    let options = StreamOptions {
+        hold_bound: 10,
+        ..StreamOptions::default()
+    };
+    let mut stream = open("responses", false, options);
+    let (kept, rest) = created.split_at(20);
+    stream
+        .push(Bytes::copy_from_slice(kept.as_bytes()))
+        .unwrap();
+    let read = format!("{rest}{failed}:{}\n", " ".repeat(2_000));
+    assert!(stream.push(Bytes::from(read)).is_err());
+    assert!(!stream.committed());
+    assert_eq!(stream.take(), None);
 }

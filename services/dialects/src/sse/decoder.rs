@@ -7,6 +7,9 @@ use memchr::{memchr2, memchr2_iter};
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
+/// Bytes of a read that are not worth to be kept from being copied.
+const SMALL: usize = 1 << 10;
+
 /// Why a stream of events cannot be read on. All are final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
@@ -134,6 +137,25 @@ impl Decoder {
     #[must_use]
     pub const fn block(&self) -> &Bytes {
         &self.block
+    }
+
+    /// How much of `chunk` belongs to an event of which the beginning is kept, if it ends there and much follows: pushed by
+    /// itself it is all that has to be copied, and not the whole chunk.
+    pub(crate) fn seam(&self, chunk: &[u8]) -> Option<usize> {
+        let mut before = (0, *self.carry.last()?);
+        if chunk.len() < SMALL || self.at < self.block.len() {
+            return None;
+        }
+        for at in memchr2_iter(b'\n', b'\r', chunk) {
+            let byte = *chunk.get(at)?;
+            let adjoins = at == before.0;
+            if adjoins && matches!((before.1, byte), (b'\n', b'\n' | b'\r') | (b'\r', b'\r')) {
+                let lf = byte == b'\r' && chunk.get(at + 1) == Some(&b'\n');
+                return Some(at + 1 + usize::from(lf));
+            }
+            before = (at + 1, byte);
+        }
+        None
     }
 
     /// Where the next event begins in the block, if one does.

@@ -35,6 +35,30 @@ fn decode(bytes: &[u8], cuts: &[usize]) -> Result<Vec<Event>, SseError> {
     Ok(out)
 }
 
+#[test]
+fn of_a_large_read_only_what_ends_an_event_is_to_be_copied() {
+    let more = "data: b\n\n".repeat(1_000);
+    for (kept, ends) in [
+        ("data: a", "\n\n"),
+        ("data: a\n", "\n"),
+        ("data: a", "bc\ndata: d\n\n"),
+        ("data: a\r", "\n\r\n"),
+        ("data: a\r\n", "\r\n"),
+        ("data: a\r", "\r"),
+    ] {
+        let mut decoder = Decoder::new(DEFAULT_MAX_EVENT);
+        decoder.push(Bytes::from(kept));
+        assert_eq!(decoder.next_frame(), Ok(None));
+        let read = format!("{ends}{more}");
+        assert_eq!(decoder.seam(read.as_bytes()), Some(ends.len()), "{kept:?}");
+        assert_eq!(decoder.seam(ends.as_bytes()), None, "too small");
+        decoder.push(Bytes::from(read).split_to(ends.len()));
+        assert!(decoder.next_frame().unwrap().is_some());
+        assert_eq!(decoder.next_frame(), Ok(None));
+        assert_eq!(decoder.seam(more.as_bytes()), None, "nothing is kept");
+    }
+}
+
 fn events(bytes: &[u8]) -> Vec<Plain> {
     let every: Vec<usize> = (0..bytes.len()).collect();
     let whole: Vec<Plain> = decode(bytes, &[]).unwrap().iter().map(plain).collect();
