@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 use super::Command;
@@ -115,6 +115,8 @@ impl Queue {
             !waiting.hurry && !waiting.closed && waiting.commands.len() < BATCH
         };
         self.wake.wait_while_for(&mut waiting, gathering, gather);
+        // Whoever is about to run may have more to write: under load one write serves many, and else this is over at once.
+        MutexGuard::unlocked(&mut waiting, std::thread::yield_now);
         waiting.hurry = false;
         waiting.asked = 0;
         let taken = std::mem::take(&mut waiting.commands);
