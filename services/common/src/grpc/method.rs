@@ -52,7 +52,9 @@ impl<Q: Send + 'static, A: Send + 'static> Method<Q, A> {
     where
         F: Future<Output = Result<A, Status>> + Send + 'static,
     {
+        let work = Arc::new(work);
         Self(Arc::new(move |message, within| {
+            let work = Arc::clone(&work);
             let span = tracing::info_span!(
                 target: "trace",
                 "rpc",
@@ -60,7 +62,8 @@ impl<Q: Send + 'static, A: Send + 'static> Method<Q, A> {
                 otel.kind = "server",
                 rpc.system = "grpc",
             );
-            let answer = AssertUnwindSafe(work(message))
+            // The call itself may panic as well as the future.
+            let answer = AssertUnwindSafe(async move { work(message).await })
                 .catch_unwind()
                 .map(|caught| caught.unwrap_or_else(|panic| Err(panicked(&*panic))));
             match within {
@@ -84,7 +87,8 @@ impl<Q: Send + 'static, A: Send + 'static> Method<Q, A> {
 }
 
 impl Rpc {
-    /// Also calls `work` straight for the method at `path`, where `caller` may call it.
+    /// Also calls `work` straight for the method at `path`, where `caller` may call it. A peer has one method of the same
+    /// message and answer: they are found by both.
     #[must_use]
     pub fn offering<Q, A, F>(
         self,
@@ -153,16 +157,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_panic_is_an_internal_error_and_an_answer_that_is_late_none() {
-        let work = |number: u32| async move {
-            assert!(number > 0, "secret");
-            std::future::pending::<()>().await;
-            Ok(u64::from(number))
+        let work = |number: u32| {
+            assert!(number != 0, "secret");
+            async move {
+                assert!(number != 1, "secret");
+                std::future::pending::<()>().await;
+                Ok(u64::from(number))
+            }
         };
         let method = method(&away().offering(Role::Edge, RELAY, work));
-        let status = method.ask(0, None).await.unwrap_err();
-        assert_eq!(status.code(), Code::Internal);
-        assert!(!status.message().contains("secret"));
-        let late = method.ask(1, Some(Duration::from_secs(1))).await;
+        for (number, within) in [
+            (0, None),
+            (1, None),
+            (0, Some(Duration::MAX)),
+            (1, Some(Duration::MAX)),
+        ] {
+            let status = method.ask(number, within).await.unwrap_err();
+            assert_eq!(status.code(), Code::Internal);
+            assert!(!status.message().contains("secret"));
+        }
+        let late = method.ask(2, Some(Duration::from_secs(1))).await;
         assert_eq!(late.unwrap_err().code(), Code::DeadlineExceeded);
     }
 }
