@@ -19,7 +19,10 @@ use futures_util::FutureExt as _;
 use pin_project_lite::pin_project;
 use switchboard_common::error::Failure;
 use switchboard_proto::inference::v1::{RelayResponse, ResponseHead, StreamProgress};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::{
+    task::coop::unconstrained,
+    time::{Instant, Sleep, sleep_until},
+};
 
 use crate::pipe::{Stop, Stopper, Writer};
 
@@ -351,7 +354,9 @@ impl<F: Future> Future for Attend<'_, F> {
         if let Poll::Ready(done) = this.work.poll(cx) {
             return Poll::Ready(Ok(Ok(done)));
         }
-        this.caller.poll_clock(*this.limit, cx)
+        // A task that has used up its turn is told of no timer in it: work that is always there must not outlast the clock.
+        let (caller, limit) = (this.caller, *this.limit);
+        pin!(unconstrained(poll_fn(|cx| caller.poll_clock(limit, cx)))).poll(cx)
     }
 }
 

@@ -160,3 +160,16 @@ async fn a_caller_that_leaves_ends_what_is_waited_for() {
     );
     assert_eq!(buffers.used(), 0);
 }
+
+#[tokio::test]
+async fn work_that_is_always_there_does_not_outlast_the_clock() {
+    let (mut caller, _reader, _) = caller(60);
+    let busy = async {
+        loop {
+            tokio::task::consume_budget().await;
+        }
+    };
+    let due = Instant::now();
+    let waited = caller.attend_until::<_>(due, busy).await;
+    assert_eq!(waited.map(|done: Result<(), _>| done), Ok(Err(Elapsed)));
+}

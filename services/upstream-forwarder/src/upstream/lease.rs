@@ -177,7 +177,6 @@ impl Lease {
     ) -> Result<Response<Source>, Unsent> {
         let shared = matches!(self.sender, Sender::Shared(..));
         address(&self.key, &mut request, shared);
-        request.body_mut().begin();
         let sender = match &mut self.sender {
             Sender::Single(single) => {
                 let answer = single.send(request).await?;
@@ -185,6 +184,7 @@ impl Lease {
             }
             Sender::Shared(_, sender) => sender,
         };
+        request.body_mut().begin();
         let answer = sender.try_send_request(request).await;
         let answer = answer.map_err(|mut failed| match failed.take_message() {
             Some(back) => Unsent::Back(Box::new(back), failed.into_error().into()),

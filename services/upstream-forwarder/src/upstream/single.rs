@@ -28,7 +28,7 @@ use super::{
     dial::Stream,
     http1::{
         Error,
-        answer::{self, names},
+        answer::{self, Progress, names},
         body::Body,
         input::Input,
         output::Output,
@@ -53,8 +53,8 @@ pub(super) struct Single {
 
 /// What comes next of the answer.
 enum Reading {
-    /// Its head, of which so much was looked at; whether its body is left out.
-    Head(usize, bool),
+    /// Its head, of which so much came; whether its body is left out.
+    Head(Progress, bool),
     /// Its body. Read, it is the state between requests.
     Body(Body),
 }
@@ -93,12 +93,13 @@ impl Single {
         if let Err(error) = poll_fn(|cx| self.poll_ready(cx)).await {
             return Err(Unsent::Back(Box::new(request), error.into()));
         }
-        let (parts, body) = request.into_parts();
+        let (parts, mut body) = request.into_parts();
+        body.begin();
         let length = body.size_hint().exact().unwrap_or_default();
         let head = request::encode(&parts, length, self.old);
         self.stays = !names(&parts.headers, &CONNECTION, "close");
         self.writing = Writing::Going(Output::new(head, body));
-        self.reading = Reading::Head(0, parts.method == Method::HEAD);
+        self.reading = Reading::Head(Progress::default(), parts.method == Method::HEAD);
         let answer = poll_fn(|cx| self.poll_head(cx)).await;
         answer.map_err(|error| Unsent::Lost(error.into()))
     }
@@ -119,8 +120,8 @@ impl Single {
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>> {
         self.write(cx);
-        while let Reading::Head(seen, bodiless) = &mut self.reading {
-            if let Some(answer) = answer::read(self.input.bytes(), seen, *bodiless)? {
+        while let Reading::Head(progress, bodiless) = &mut self.reading {
+            if let Some(answer) = answer::read(self.input.bytes(), progress, *bodiless)? {
                 self.stays &= answer.stays;
                 self.old = answer.head.version() == Version::HTTP_10;
                 self.reading = Reading::Body(answer.body);
@@ -129,6 +130,9 @@ impl Single {
             let read = ready!(self.input.poll_fill(&mut *self.stream, cx));
             if matches!(read, Ok(1..)) {
                 continue;
+            }
+            if !progress.is_none() {
+                return Poll::Ready(Err(Error::HeadCut));
             }
             // Why the request could not be written says more than that nothing came after it.
             return Poll::Ready(Err(

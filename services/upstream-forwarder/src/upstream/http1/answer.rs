@@ -16,8 +16,24 @@ pub(in crate::upstream) struct Answer {
     pub(in crate::upstream) stays: bool,
 }
 
-/// Takes the head of the answer out of `input`, and what is told before it (1xx). `None`: it is not whole yet; `seen` is how much
-/// of it was looked at, 0 at first. `bodiless`: the request's method was HEAD.
+/// How much came of an answer's head.
+#[derive(Debug, Default)]
+pub(in crate::upstream) struct Progress {
+    /// Of what lies there, what was looked at, bytes.
+    seen: usize,
+    /// What was taken out before it: empty lines, and answers that are none yet (1xx); bytes.
+    before: usize,
+}
+
+impl Progress {
+    /// Nothing came yet.
+    pub(in crate::upstream) fn is_none(&self) -> bool {
+        self.seen + self.before == 0
+    }
+}
+
+/// Takes the head of the answer out of `input`, and what is told before it (1xx). `None`: it is not whole yet. `bodiless`: the
+/// request's method was HEAD.
 ///
 /// 101 is an answer like others, without a body, after which the connection is of no use: nobody asks for an upgrade.
 ///
@@ -25,24 +41,34 @@ pub(in crate::upstream) struct Answer {
 /// It is no head of HTTP/1, too large, or contradicts itself.
 pub(in crate::upstream) fn read(
     input: &mut BytesMut,
-    seen: &mut usize,
+    progress: &mut Progress,
     bodiless: bool,
 ) -> Result<Option<Answer>, Error> {
     loop {
-        let looked = *seen > 0 && !may_end(input, *seen);
+        let empty = empty_lines(input);
+        if empty > 0 {
+            input.advance(empty);
+            progress.seen = 0;
+            progress.before += empty;
+        }
+        let looked = progress.seen > 0 && !may_end(input, progress.seen);
         let parsed = if looked { None } else { parse(input)? };
         let Some((length, head)) = parsed else {
-            *seen = input.len();
-            return if *seen < MAX_HEAD {
+            progress.seen = input.len();
+            return if progress.seen + progress.before < MAX_HEAD {
                 Ok(None)
             } else {
                 Err(Error::TooLarge)
             };
         };
         input.advance(length);
-        *seen = 0;
+        progress.seen = 0;
+        progress.before += length;
         let status = head.status();
         if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
+            if progress.before >= MAX_HEAD {
+                return Err(Error::TooLarge);
+            }
             continue;
         }
         let body = framing(&head, bodiless)?;
@@ -53,6 +79,15 @@ pub(in crate::upstream) fn read(
             body,
         }));
     }
+}
+
+/// Bytes of the empty lines at the front, which are allowed there (RFC 9112, 2.2).
+fn empty_lines(input: &[u8]) -> usize {
+    let mut rest = input;
+    while let Some(after) = rest.strip_prefix(b"\r\n").or(rest.strip_prefix(b"\n")) {
+        rest = after;
+    }
+    input.len() - rest.len()
 }
 
 /// Whether an empty line may have come with what was not looked at before: a head that comes byte by byte is not read anew for each.

@@ -6,7 +6,7 @@
 //! are pushed together where they lie ([`Chunks`](chunks::Chunks)).
 //!
 //! Invariants: heads and bodies mean what they mean to hyper 1.12, and what it refuses of them is refused, but for trailers, which
-//! are dropped whatever they say; everything that an upstream can make longer is bounded; data that came before a fault is given
+//! are dropped whatever they say, and lengths near 2^64; everything that an upstream can make longer is bounded; data that came before a fault is given
 //! out before it; no byte of a request or an answer is in an error. The lines of an answer's head are read by `httparse`, as in
 //! hyper. It does not do: upgrades, CONNECT, `Expect`, requests of unknown length.
 
@@ -21,7 +21,7 @@ use std::io;
 
 /// One read brings this much at most, bytes: a stream's bound holds but for one read (FWD-2).
 const READ: usize = 32 << 10;
-/// A head that is not whole by then is an error, bytes. hyper's bound is its buffer, which was of this size.
+/// A head that is not whole by then, with all that is told before it (1xx), is an error, bytes. hyper's bound is its buffer, which was of this size.
 const MAX_HEAD: usize = 32 << 10;
 /// A piece of so many bytes is copied out of the room that it was read into: it would keep all of that while it is held.
 const SMALL: usize = 2 << 10;
@@ -40,6 +40,9 @@ pub(crate) enum Error {
     /// The connection ended before the answer was whole.
     #[error("the connection ended before the answer was whole")]
     Incomplete,
+    /// The connection ended when the answer had begun.
+    #[error("the connection ended within the answer's head")]
+    HeadCut,
     /// The connection ended before the request.
     #[error("the connection ended before the request")]
     Closed,
@@ -55,8 +58,8 @@ pub(crate) enum Error {
     /// A header is none.
     #[error("a header of the answer has an invalid name or value")]
     Header,
-    /// More than [`MAX_HEAD`] bytes.
-    #[error("the answer's head is larger than {MAX_HEAD} bytes")]
+    /// More than [`MAX_HEAD`] bytes, with all that was told before it.
+    #[error("the answer's head is larger than {MAX_HEAD} bytes, or what was told before it is")]
     TooLarge,
     /// `content-length` is no number, or says different ones.
     #[error("the answer's content-length is invalid")]

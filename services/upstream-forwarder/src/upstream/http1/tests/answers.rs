@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{
     super::{
         MAX_HEAD, MAX_HEADERS,
-        answer::{self, Answer},
+        answer::{self, Answer, Progress},
     },
     *,
 };
@@ -14,7 +14,7 @@ use super::{
 /// What is read of these bytes at once.
 fn at_once(bytes: &[u8]) -> (Result<Option<Answer>, Error>, BytesMut) {
     let mut input = BytesMut::from(bytes);
-    let answer = answer::read(&mut input, &mut 0, false);
+    let answer = answer::read(&mut input, &mut Progress::default(), false);
     (answer, input)
 }
 
@@ -126,7 +126,11 @@ fn a_head_tells_how_its_body_ends_and_whether_the_connection_stays() {
         assert_eq!(answer.stays, stays, "{head}");
     }
     let bodiless = "HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n";
-    let answer = answer::read(&mut BytesMut::from(bodiless), &mut 0, true);
+    let answer = answer::read(
+        &mut BytesMut::from(bodiless),
+        &mut Progress::default(),
+        true,
+    );
     assert!(answer.unwrap().unwrap().body.is_read());
 }
 
@@ -170,11 +174,11 @@ fn what_is_told_before_the_answer_is_passed_over_however_it_is_cut() {
     let said = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 102 Wait\r\n\r\n\
         HTTP/1.0 429 Slow\r\nX-One: 1\r\nx-empty:\r\nx-one: \t2 \t\r\nx-high: \xe4\ncontent-length: 4\r\n\r\nbody";
     for size in 1..=said.len() {
-        let (mut input, mut seen, mut answer) = (BytesMut::new(), 0, None);
+        let (mut input, mut progress, mut answer) = (BytesMut::new(), Progress::default(), None);
         let mut parts = said.chunks(size);
         while answer.is_none() {
             input.extend_from_slice(parts.next().unwrap());
-            answer = answer::read(&mut input, &mut seen, false).unwrap();
+            answer = answer::read(&mut input, &mut progress, false).unwrap();
         }
         let answer = answer.unwrap();
         assert_eq!(answer.head.status(), StatusCode::TOO_MANY_REQUESTS);
@@ -218,6 +222,22 @@ fn a_head_has_bounds() {
 }
 
 #[test]
+fn what_is_told_before_an_answer_has_bounds() {
+    for endless in ["HTTP/1.1 103 x\r\n\r\n", "\n", "\r\n"] {
+        let mut progress = Progress::default();
+        let told = (0..MAX_HEAD).find_map(|_| {
+            let mut input = BytesMut::from(endless);
+            answer::read(&mut input, &mut progress, false).err()
+        });
+        assert!(matches!(told, Some(Error::TooLarge)), "{endless:?}");
+        let often = endless.repeat(MAX_HEAD / endless.len() + 1);
+        assert!(matches!(error(often.as_bytes()), Error::TooLarge));
+    }
+    let few = "\r\n\nHTTP/1.1 103 x\r\n\r\n\nHTTP/1.1 204 x\r\n\r\n";
+    assert_eq!(whole(few.as_bytes()).head.status(), 204);
+}
+
+#[test]
 fn nothing_of_a_head_is_in_its_errors() {
     for said in [
         "HTTP/1.1 200 OK\r\ncontent-length: canary\r\n\r\n",
@@ -242,10 +262,10 @@ proptest! {
     ) {
         let said = [front.as_bytes(), &bytes].concat();
         let (once, left) = at_once(&said);
-        let (mut input, mut seen) = (BytesMut::new(), 0);
+        let (mut input, mut progress) = (BytesMut::new(), Progress::default());
         for part in said.chunks(size) {
             input.extend_from_slice(part);
-            match answer::read(&mut input, &mut seen, false) {
+            match answer::read(&mut input, &mut progress, false) {
                 Ok(None) => {}
                 Ok(Some(answer)) => {
                     // The rest is not looked at.

@@ -7,14 +7,21 @@ use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
 use tokio::io::AsyncWriteExt as _;
 
-use super::{super::answer, *};
+use super::{
+    super::answer::{self, Progress},
+    *,
+};
 
 /// Status, headers and body; `None`: an error, in head or body.
 type Said = Option<(Response<()>, Vec<u8>)>;
 
 fn ours(bytes: &[u8], method: &Method) -> Said {
     let mut input = BytesMut::from(bytes);
-    let answer = answer::read(&mut input, &mut 0, *method == Method::HEAD);
+    let answer = answer::read(
+        &mut input,
+        &mut Progress::default(),
+        *method == Method::HEAD,
+    );
     let answer = answer.ok()??;
     let (pieces, end, _) = read(answer.body, &[&input]);
     end.ok()?;

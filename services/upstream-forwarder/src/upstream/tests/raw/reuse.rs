@@ -83,13 +83,16 @@ async fn a_connection_that_is_closed_just_when_it_is_used_is_told_from_one_that_
         vec![Read, Say(OK), Read],
         vec![Read, Say(OK), Read, Reset],
         vec![Read, Say(OK), Read, Say("HTTP/9 what\r\n\r\n"), Stay],
+        // What it began to answer it did not close as idle.
+        vec![Read, Say(OK), Read, Say("HTTP/1.1 103 x\r\n\r\n")],
+        vec![Read, Say(OK), Read, Say("HTTP/1.1 20")],
         vec![Read],
         vec![Read, Reset],
         vec![Read, Say(TWO), Stay],
     ];
     let raw = Raw::start(scripts).await;
     let upstreams = upstreams(|_| ());
-    for worn in [true, true, false] {
+    for worn in [true, true, false, false, false] {
         assert_eq!(call(&upstreams, raw.url()).await.unwrap(), fine(200, "ok"));
         let failed = call(&upstreams, raw.url()).await.unwrap_err();
         let is_worn = matches!(failed, SendError::Worn(_));
@@ -107,9 +110,9 @@ async fn a_connection_that_is_closed_just_when_it_is_used_is_told_from_one_that_
     };
     let refused = upstreams.send(&fresh, post(raw.url()));
     let refused = tokio::time::timeout(Duration::from_secs(20), refused).await;
-    // Nobody accepts a seventh connection, and the idle one is left alone.
+    // Nobody accepts a ninth connection, and the idle one is left alone.
     assert!(refused.unwrap().is_err());
-    assert_eq!((raw.opened(), raw.heard()), (6, 9));
+    assert_eq!((raw.opened(), raw.heard()), (8, 13));
 }
 
 #[tokio::test]
