@@ -2,7 +2,8 @@
 //!
 //! [`Rpc`] is either the neighbour's server in the same process ([`local`]) or a balanced set of network channels
 //! ([`remote`]); both carry the caller's [`Role`], deadlines and the trace context alike, so there is one code path for
-//! both topologies. What each request asks is a [`Method`], which a neighbour is asked without encoding anything. Servers on a socket go through [`serve`], which proves the role and applies the role table.
+//! both topologies. What each request asks is a [`Method`], which a neighbour is asked without encoding anything. Servers on
+//! a socket go through [`serve`], which proves the role and applies the role table.
 
 mod config;
 mod context;

@@ -3,6 +3,11 @@
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 
 use super::*;
+use crate::upstream::{
+    dial::Wire,
+    lease::{Lease, Unsent},
+    pool::{Key, Pool},
+};
 
 #[tokio::test]
 async fn an_idle_connection_that_was_closed_is_noticed_when_it_is_taken() {
@@ -232,6 +237,27 @@ async fn a_request_without_a_body_is_sent_as_well() {
         assert!(sent.connected().is_some() && sent.all());
         assert_eq!(then.available_permits(), 1);
     }
+}
+
+#[tokio::test]
+async fn a_request_that_a_closed_connection_gives_back_was_not_sent_even_without_a_body() {
+    let (stream, other_side) = tokio::io::duplex(64);
+    drop(other_side);
+    let wire = Wire {
+        stream: Box::new(stream),
+        shared: false,
+    };
+    let config = config::Upstream::default();
+    let url: Uri = "http://up.example/".parse().unwrap();
+    let key = Key::of(&url, &needs()).unwrap();
+    let pool = Arc::new(Pool::new(&config));
+    let lease = Lease::open(&pool, &key, wire, &config, &Lifecycle::new()).await;
+    let sent = Sent::new();
+    let body = Outgoing::new(Bytes::new(), Arc::clone(&sent), Box::new(|| {}));
+    let request = post(url).map(|_| body);
+    let answer = lease.ok().unwrap().send(request).await;
+    assert!(matches!(answer, Err(Unsent::Back(..))));
+    assert!(sent.connected().is_none() && !sent.all());
 }
 
 /// The runtime lets a task do so much in one turn. An answer that is there when that is used up must not wait for something
