@@ -3,7 +3,10 @@
 //! The writer sleeps on a thread of its own and is woken seldom: by the first command after a silence, and by one that
 //! someone waits for. What comes meanwhile is written along with it.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::Semaphore;
@@ -12,6 +15,8 @@ use super::Command;
 
 /// Most records that are written together.
 const BATCH: usize = 4_096;
+/// Batches that follow each other this fast are those of a load under which one write for many counts more than when it is.
+const CROWDED: Duration = Duration::from_micros(200);
 
 /// The queue. Bounded in commands.
 #[derive(Debug)]
@@ -32,6 +37,8 @@ struct Waiting {
     hurry: bool,
     /// Nothing more will come.
     closed: bool,
+    /// When the last batch was taken.
+    taken: Option<Instant>,
 }
 
 impl Queue {
@@ -115,8 +122,12 @@ impl Queue {
             !waiting.hurry && !waiting.closed && waiting.commands.len() < BATCH
         };
         self.wake.wait_while_for(&mut waiting, gathering, gather);
-        // Whoever is about to run may have more to write: under load one write serves many, and else this is over at once.
-        MutexGuard::unlocked(&mut waiting, std::thread::yield_now);
+        // Under load, whoever is about to run may have more to write. Else a yield could last as long as the others' time
+        // slices, and a first token wait as long (PERF-2).
+        if waiting.taken.is_some_and(|at| at.elapsed() < CROWDED) {
+            MutexGuard::unlocked(&mut waiting, std::thread::yield_now);
+        }
+        waiting.taken = Some(Instant::now());
         waiting.hurry = false;
         waiting.asked = 0;
         let taken = std::mem::take(&mut waiting.commands);
