@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::arguments::Kind;
-use crate::bounds::Bound;
+use crate::bounds::{Bound, Verdict};
 use crate::carrying::{self, Carrying};
 use crate::measured::{Measured, Slice, Taken};
 use crate::profile::Profile;
@@ -146,16 +146,30 @@ impl Report<'_> {
             let goal = bound
                 .goal
                 .map_or(String::new(), |goal| format!(" (goal {goal})"));
+            let proxy = bound
+                .proxy
+                .map_or(String::new(), |proxy| format!(" (bare proxy {proxy:.2})"));
             writeln!(
                 f,
-                "  {:<4} {:<6} {:<6} {:<42} {:>8.2} {} ≤ {}{goal}",
-                if bound.kept { "pass" } else { "MISS" },
+                "  {:<4} {:<6} {:<6} {:<42} {:>8.2} {} ≤ {}{goal}{proxy}",
+                match bound.verdict {
+                    Verdict::Kept => "pass",
+                    Verdict::Missed => "MISS",
+                    Verdict::Unclear => "?",
+                },
                 bound.number,
                 bound.target,
                 bound.what,
                 bound.figure,
                 bound.unit,
                 bound.at_most,
+            )?;
+        }
+        let unclear = |bound: &Bound| bound.verdict == Verdict::Unclear;
+        if self.bounds.iter().any(unclear) {
+            writeln!(
+                f,
+                "  ? the bare proxy does not keep it either: this machine is not quiet enough to tell"
             )?;
         }
         Ok(())
