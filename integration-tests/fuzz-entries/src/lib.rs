@@ -17,11 +17,12 @@ mod catalogue;
 mod dialect;
 mod dialects;
 mod errors;
-// The two files below are pure, their crates bring half of the workspace along; compiled by themselves they keep a fuzz
-// build, which has to instrument everything, small.
+// These files and `upstream` are pure, their crates bring half of the workspace along; compiled by themselves they keep a
+// fuzz build, which has to instrument everything, small.
 #[path = "../../sample-adapter/src/event_stream.rs"]
 mod event_stream;
 mod framing;
+mod http1;
 mod input;
 mod json;
 #[path = "../../../services/auth/src/domain/key/form.rs"]
@@ -30,6 +31,16 @@ mod keys;
 mod parameters;
 mod sse;
 mod translate;
+#[path = "../../../services/upstream-forwarder/src/upstream"]
+mod upstream {
+    #[expect(
+        dead_code,
+        unused_imports,
+        reason = "the forwarder needs more of it than is fuzzed"
+    )]
+    #[path = "http1/answer/mod.rs"]
+    pub(crate) mod answer;
+}
 
 /// A target of fuzzing.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +56,7 @@ pub const TARGETS: &[Target] = &[
     target("sse", sse::sse),
     target("objects", framing::objects),
     target("event_stream", framing::event_stream),
+    target("http1", http1::http1),
     target("chat", dialects::chat),
     target("whole", dialects::whole),
     target("anthropic", dialects::anthropic),

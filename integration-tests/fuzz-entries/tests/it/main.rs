@@ -60,6 +60,7 @@ targets! {
     sse: 15000,
     objects: 15000,
     event_stream: 15000,
+    http1: 15000,
     chat: 6000,
     whole: 9000,
     anthropic: 6000,

@@ -28,8 +28,7 @@ use super::{
     dial::Stream,
     http1::{
         Error,
-        answer::{self, Progress, names},
-        body::Body,
+        answer::{self, Body, Progress, names},
         input::Input,
         output::Output,
         request,

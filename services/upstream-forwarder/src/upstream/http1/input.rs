@@ -6,11 +6,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use bytes::{BufMut as _, BytesMut};
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
-use super::{READ, SMALL};
+use super::READ;
 
 /// Room for the first read, bytes: enough for most answers that are one document, and for what a slow stream brings at once.
 const FIRST: usize = 8 << 10;
@@ -80,14 +80,4 @@ impl Input {
             self.bytes.reserve(self.room);
         }
     }
-}
-
-/// The first `length` bytes, of which there are so many.
-pub(super) fn cut(input: &mut BytesMut, length: usize) -> Bytes {
-    if length > SMALL {
-        return input.split_to(length).freeze();
-    }
-    let piece = Bytes::copy_from_slice(input.get(..length).unwrap_or_default());
-    input.advance(length);
-    piece
 }

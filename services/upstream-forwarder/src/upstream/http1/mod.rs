@@ -3,7 +3,7 @@
 //! Own code, where HTTP/2 is hyper's: streams are what this product exists for, they mostly come over HTTP/1.1, and a busy one
 //! brings dozens of chunks in one read. hyper hands each of them over on its own, through a channel and by a turn of its
 //! dispatcher, for more instructions than all that happens to it afterwards. Here what one read brought is one piece: the chunks
-//! are pushed together where they lie ([`Chunks`](chunks::Chunks)).
+//! are pushed together where they lie ([`Body`](answer::Body)).
 //!
 //! Invariants: heads and bodies mean what they mean to hyper 1.12, and what it refuses of them is refused, but for trailers, which
 //! are dropped whatever they say, and lengths near 2^64; everything that an upstream can make longer is bounded; data that came before a fault is given
@@ -11,69 +11,13 @@
 //! hyper. It does not do: upgrades, CONNECT, `Expect`, requests of unknown length.
 
 pub(super) mod answer;
-pub(super) mod body;
-mod chunks;
 pub(super) mod input;
 pub(super) mod output;
 pub(super) mod request;
 
-use std::io;
+pub(crate) use self::answer::Error;
 
 /// One read brings this much at most, bytes: a stream's bound holds but for one read (FWD-2).
 const READ: usize = 32 << 10;
-/// A head that is not whole by then, with all that is told before it (1xx), is an error, bytes. hyper's bound is its buffer, which was of this size.
-const MAX_HEAD: usize = 32 << 10;
-/// A piece of so many bytes is copied out of the room that it was read into: it would keep all of that while it is held.
-const SMALL: usize = 2 << 10;
-/// Lines of a head, and of trailers; as in hyper.
-const MAX_HEADERS: usize = 100;
-/// What stands beside the sizes of all chunks of a body (RFC 9112, 7.1.1), bytes; as in hyper.
-const MAX_EXTENSIONS: usize = 16 << 10;
-/// Zeros before and white space behind the size of one chunk, bytes. Some servers fill up to eight; hyper has no bound.
-const MAX_PADDING: usize = 256;
-/// Trailers of one body, bytes; as in hyper.
-const MAX_TRAILERS: usize = 16 << 10;
-
-/// What is wrong with a connection or an answer.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    /// The connection ended before the answer was whole.
-    #[error("the connection ended before the answer was whole")]
-    Incomplete,
-    /// The connection ended when the answer had begun.
-    #[error("the connection ended within the answer's head")]
-    HeadCut,
-    /// The connection ended before the request.
-    #[error("the connection ended before the request")]
-    Closed,
-    /// Something came before the request.
-    #[error("the upstream spoke without being asked")]
-    Unasked,
-    /// The head is none of HTTP/1.
-    #[error("the answer's head is no HTTP: {0}")]
-    Head(#[from] httparse::Error),
-    /// The status is none.
-    #[error("the answer's status is none")]
-    Status,
-    /// A header is none.
-    #[error("a header of the answer has an invalid name or value")]
-    Header,
-    /// More than [`MAX_HEAD`] bytes, with all that was told before it.
-    #[error("the answer's head is larger than {MAX_HEAD} bytes, or what was told before it is")]
-    TooLarge,
-    /// `content-length` is no number, or says different ones.
-    #[error("the answer's content-length is invalid")]
-    Length,
-    /// `transfer-encoding` in HTTP/1.0, which has none.
-    #[error("the answer is HTTP/1.0 and has a transfer-encoding")]
-    Coding,
-    /// The chunks are wrong; what about them.
-    #[error("the answer's chunks are invalid: {0}")]
-    Chunk(&'static str),
-    /// The connection failed.
-    #[error("the connection failed: {0}")]
-    Io(#[from] io::Error),
-}
-
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ mod wire;
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Error, body::Body};
+use super::{Error, answer::Body};
 
 /// What a body gives when it comes in these reads, and then the connection ends: its pieces, the fault, and what is left over.
 fn read(mut body: Body, reads: &[&[u8]]) -> (Vec<Bytes>, Result<(), Error>, BytesMut) {

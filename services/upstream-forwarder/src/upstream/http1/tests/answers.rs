@@ -4,10 +4,7 @@ use http::{StatusCode, Version};
 use proptest::prelude::*;
 
 use super::{
-    super::{
-        MAX_HEAD, MAX_HEADERS,
-        answer::{self, Answer, Progress},
-    },
+    super::answer::{self, MAX_HEAD, MAX_HEADERS, Progress, head::Answer},
     *,
 };
 

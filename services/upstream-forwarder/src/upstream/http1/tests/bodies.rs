@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{
-    super::{MAX_EXTENSIONS, MAX_HEADERS, MAX_PADDING, MAX_TRAILERS},
+    super::answer::{MAX_EXTENSIONS, MAX_HEADERS, MAX_PADDING, MAX_TRAILERS, SMALL},
     *,
 };
 
@@ -231,5 +231,20 @@ proptest! {
         prop_assert_eq!(once.concat(), pieces.concat());
         prop_assert_eq!(format!("{end:?}"), format!("{other:?}"));
         prop_assert!(once.concat().len() + left.len() <= bytes.len());
+    }
+}
+
+#[test]
+fn a_small_piece_does_not_hold_the_room_that_it_was_read_into() {
+    const ROOM: usize = 32 << 10;
+    for length in [SMALL, SMALL + 1] {
+        let mut input = BytesMut::zeroed(ROOM);
+        let piece = Body::Sized(length as u64).take(&mut input);
+        let piece = piece.unwrap().unwrap();
+        assert_eq!((piece.len(), input.len()), (length, ROOM - length));
+        input.clear();
+        assert_eq!(input.try_reclaim(ROOM), length == SMALL);
+        drop(piece);
+        assert!(input.try_reclaim(ROOM));
     }
 }

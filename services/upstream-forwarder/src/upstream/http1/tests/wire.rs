@@ -9,15 +9,14 @@ use std::{
 use http::{Method, Request};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
-use super::{
-    super::{
-        super::{Outgoing, Sent},
-        READ, SMALL,
-        input::{Input, cut},
-        output::Output,
-        request,
-    },
-    *,
+use bytes::Bytes;
+
+use super::super::{
+    super::{Outgoing, Sent},
+    READ,
+    input::Input,
+    output::Output,
+    request,
 };
 
 /// A stream of bytes at hand, which takes so much at once.
@@ -218,18 +217,5 @@ async fn the_end_of_a_connection_is_a_read_of_nothing() {
     for expected in [3, 0] {
         let read = std::future::poll_fn(|cx| input.poll_fill(&mut near, cx)).await;
         assert_eq!(read.unwrap(), expected);
-    }
-}
-
-#[test]
-fn a_small_piece_does_not_hold_the_room_that_it_was_read_into() {
-    for length in [SMALL, SMALL + 1] {
-        let mut input = BytesMut::zeroed(READ);
-        let piece = cut(&mut input, length);
-        assert_eq!((piece.len(), input.len()), (length, READ - length));
-        input.clear();
-        assert_eq!(input.try_reclaim(READ), length == SMALL);
-        drop(piece);
-        assert!(input.try_reclaim(READ));
     }
 }

@@ -1,12 +1,12 @@
 //! An answer's body.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 
-use super::{Error, chunks::Chunks, input::cut};
+use super::{Error, SMALL, chunks::Chunks};
 
 /// How a body ends, and how far it was read.
 #[derive(Debug)]
-pub(in crate::upstream) enum Body {
+pub(crate) enum Body {
     /// After so many bytes more.
     Sized(u64),
     /// With the last chunk.
@@ -16,7 +16,7 @@ pub(in crate::upstream) enum Body {
 }
 
 impl Body {
-    pub(super) fn chunked() -> Self {
+    pub(crate) fn chunked() -> Self {
         Self::Chunked(Chunks::default())
     }
 
@@ -24,10 +24,7 @@ impl Body {
     ///
     /// # Errors
     /// It is none. What came before that was given out.
-    pub(in crate::upstream) fn take(
-        &mut self,
-        input: &mut BytesMut,
-    ) -> Result<Option<Bytes>, Error> {
+    pub(crate) fn take(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, Error> {
         let taken = match self {
             Self::Sized(left) => {
                 let most = usize::try_from(*left).unwrap_or(usize::MAX);
@@ -42,7 +39,7 @@ impl Body {
     }
 
     /// Nothing more comes.
-    pub(in crate::upstream) fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         match self {
             Self::Sized(left) => *left == 0,
             Self::Chunked(chunks) => chunks.is_read(),
@@ -54,7 +51,7 @@ impl Body {
     ///
     /// # Errors
     /// The body was not at its end.
-    pub(in crate::upstream) fn close(&mut self) -> Result<(), Error> {
+    pub(crate) fn close(&mut self) -> Result<(), Error> {
         if matches!(self, Self::UntilClosed) {
             *self = Self::Sized(0);
         }
@@ -64,4 +61,14 @@ impl Body {
             Err(Error::Incomplete)
         }
     }
+}
+
+/// The first `length` bytes, of which there are so many.
+pub(super) fn cut(input: &mut BytesMut, length: usize) -> Bytes {
+    if length > SMALL {
+        return input.split_to(length).freeze();
+    }
+    let piece = Bytes::copy_from_slice(input.get(..length).unwrap_or_default());
+    input.advance(length);
+    piece
 }

@@ -2,13 +2,13 @@
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
-use super::{Error, MAX_EXTENSIONS, MAX_HEADERS, MAX_PADDING, MAX_TRAILERS, input::cut};
+use super::{Error, MAX_EXTENSIONS, MAX_HEADERS, MAX_PADDING, MAX_TRAILERS, body::cut};
 
 /// Reads a body in chunks. What stands between them is taken out where it lies, so that all data of one read is one piece.
 ///
 /// Lines end with CR and LF, nothing less. Extensions and trailers are dropped.
 #[derive(Debug, Default)]
-pub(in crate::upstream) struct Chunks {
+pub(crate) struct Chunks {
     at: At,
     /// Of the chunk's data, what has not come yet; while its size is read, that.
     left: u64,
@@ -49,7 +49,7 @@ enum At {
 }
 
 impl Chunks {
-    /// See [`Body::take`](super::body::Body::take).
+    /// See [`Body::take`](super::Body::take).
     pub(super) fn take(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, Error> {
         let bytes: &mut [u8] = input;
         // The data lies from `start` to `end`; what was read ends at `read`. The first data stays where it is.

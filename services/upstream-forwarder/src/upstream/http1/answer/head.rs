@@ -6,19 +6,19 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version, header};
 use httparse::{ParserConfig, Status};
 
-use super::{Error, MAX_HEAD, MAX_HEADERS, body::Body};
+use super::{Body, Error, MAX_HEAD, MAX_HEADERS};
 
 /// See the module's page.
-pub(in crate::upstream) struct Answer {
-    pub(in crate::upstream) head: Response<()>,
-    pub(in crate::upstream) body: Body,
+pub(crate) struct Answer {
+    pub(crate) head: Response<()>,
+    pub(crate) body: Body,
     /// The connection may carry another request when the body was read (RFC 9112, 9.3).
-    pub(in crate::upstream) stays: bool,
+    pub(crate) stays: bool,
 }
 
 /// How much came of an answer's head.
 #[derive(Debug, Default)]
-pub(in crate::upstream) struct Progress {
+pub(crate) struct Progress {
     /// Of what lies there, what was looked at, bytes.
     seen: usize,
     /// What was taken out before it: empty lines, and answers that are none yet (1xx); bytes.
@@ -27,7 +27,7 @@ pub(in crate::upstream) struct Progress {
 
 impl Progress {
     /// Nothing came yet.
-    pub(in crate::upstream) fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.seen + self.before == 0
     }
 }
@@ -39,7 +39,7 @@ impl Progress {
 ///
 /// # Errors
 /// It is no head of HTTP/1, too large, or contradicts itself.
-pub(in crate::upstream) fn read(
+pub(crate) fn read(
     input: &mut BytesMut,
     progress: &mut Progress,
     bodiless: bool,
@@ -196,7 +196,7 @@ fn stays(head: &Response<()>) -> bool {
 }
 
 /// Whether a header that is a list names something.
-pub(in crate::upstream) fn names(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
+pub(crate) fn names(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).iter();
     let mut words = values.filter_map(|value| value.to_str().ok());
     words.any(|words| {
