@@ -113,7 +113,7 @@ impl Counted {
             Reason::RateLimitExceeded => End::rate_limited,
             Reason::ConcurrencyFull => End::full,
             Reason::QueueFull => End::queue_full,
-            Reason::NoAccount => End::no_account,
+            Reason::NoAccount | Reason::UpstreamCredentialsExhausted => End::no_account,
             Reason::ModelNotFound => End::not_found,
             Reason::CallerLeft => End::gone,
             _ => End::failed,

@@ -9,7 +9,7 @@ use rand::Rng;
 use super::{
     draw::{self, Entry, Policy},
     filter::{self, Ask, Membership, Outcomes},
-    known::TargetKnown,
+    known::{Rest, TargetKnown, Why},
     score::{self, Factors, Facts, Pool, Weights},
     supply::{Cost, Target},
 };
@@ -26,6 +26,8 @@ pub struct Considered<'a> {
     pub outcomes: Outcomes,
     /// Until when it, or its account, rests; Unix milliseconds.
     pub rests_until_ms: i64,
+    /// Why it rests, if it does and that is known.
+    pub rests_for: Option<Why>,
     /// Score and factors; absent: it was filtered.
     pub scored: Option<(f64, Factors)>,
     /// Its cost sheet.
@@ -45,15 +47,19 @@ pub struct Choice<'a> {
     pub policy: Policy,
 }
 
-/// When a target and its account are rested, Unix milliseconds. `known` stands in where the target has no cell of its own.
+/// Of a target's rest and its account's the one that ends later. `known` stands in where the target has no cell of its own.
+#[must_use]
+pub fn rest<'a>(target: &'a Target, known: Option<&'a TargetKnown>) -> &'a Rest {
+    let account = &target.account.known.rest;
+    let own = target.known.as_deref().or(known).map(|known| &known.rest);
+    own.filter(|own| own.until_ms() > account.until_ms())
+        .unwrap_or(account)
+}
+
+/// When a target and its account are rested, Unix milliseconds: the end of their [`rest`].
 #[must_use]
 pub fn rests_until_ms(target: &Target, known: Option<&TargetKnown>) -> i64 {
-    let own = target
-        .known
-        .as_deref()
-        .or(known)
-        .map_or(0, |known| known.rest.until_ms());
-    target.account.known.rest.until_ms().max(own)
+    rest(target, known).until_ms()
 }
 
 /// Chooses. `known` finds what is known of a target that has no cell of its own, `cost` its cost sheet; `depth` is how many may
@@ -78,7 +84,8 @@ pub fn choose<'a>(
         } else {
             None
         };
-        let rests_until_ms = rests_until_ms(target, own.as_deref());
+        let rest = rest(target, own.as_deref());
+        let (rests_until_ms, rests_for) = (rest.until_ms(), rest.why());
         let outcomes = filter::outcomes(ask, target, rests_until_ms);
         let cost = cost(target);
         if outcomes.pass() {
@@ -89,6 +96,7 @@ pub fn choose<'a>(
             target,
             outcomes,
             rests_until_ms,
+            rests_for,
             scored: None,
             cost,
             full: false,
@@ -158,12 +166,22 @@ fn facts(target: &Target, known: Option<&TargetKnown>, cost: Option<Cost>, depth
 }
 
 impl Choice<'_> {
-    /// Milliseconds until the first target that only rests is rested; `None`: none only rests.
-    #[must_use]
-    pub fn rested_in_ms(&self, now_ms: i64) -> Option<u64> {
+    fn resting(&self) -> impl Iterator<Item = &Considered<'_>> {
         self.considered
             .iter()
             .filter(|one| one.outcomes.only_rests())
+    }
+
+    /// Whether all targets that only rest do it for such a reason.
+    #[must_use]
+    pub fn all_rest_for(&self, such: impl Fn(Why) -> bool) -> bool {
+        self.resting().all(|one| one.rests_for.is_some_and(&such))
+    }
+
+    /// Milliseconds until the first target that only rests is rested; `None`: none only rests.
+    #[must_use]
+    pub fn rested_in_ms(&self, now_ms: i64) -> Option<u64> {
+        self.resting()
             .map(|one| u64::try_from(one.rests_until_ms - now_ms).unwrap_or(0))
             .min()
     }

@@ -5,6 +5,7 @@
 use switchboard_common::ids::AccountName;
 use switchboard_proto::common::v1::{Dialect, Endpoint};
 
+use super::choice::rest;
 use super::rule::{Rule, Verdict};
 use super::supply::{
     AccountStatus, Capabilities, Group, Model, Target, operation, upstream_dialect,
@@ -282,14 +283,7 @@ pub fn detail(filter: Filter, ask: &Ask<'_>, target: &Target, rests_until_ms: i6
         }
         Filter::Weight => "weight 0".to_owned(),
         Filter::Cooldown => {
-            let why = [
-                Some(&target.account.known.rest),
-                target.known.as_ref().map(|k| &k.rest),
-            ]
-            .into_iter()
-            .flatten()
-            .max_by_key(|rest| rest.until_ms())
-            .and_then(|rest| rest.why());
+            let why = rest(target, None).why();
             let left = u64::try_from(rests_until_ms - ask.now_ms).unwrap_or(0);
             format!(
                 "{} for {} s more",

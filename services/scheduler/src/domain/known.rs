@@ -40,6 +40,12 @@ impl Why {
         }
     }
 
+    /// Whether an administrator has to do something about it: our own credential, or what is paid for.
+    #[must_use]
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Self::Credential | Self::NeedsLogin | Self::Quota)
+    }
+
     const ALL: [Self; 5] = [
         Self::RateLimited,
         Self::Credential,

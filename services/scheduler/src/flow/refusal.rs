@@ -7,6 +7,7 @@ use switchboard_common::error::{Failure, Reason};
 use crate::domain::{
     choice::{Choice, Considered},
     filter::{Ask, Filter},
+    known::Why,
     limits::{Label, Level, Rate},
 };
 
@@ -120,17 +121,38 @@ pub fn response_unavailable(rest_ms: Option<u64>) -> Failure {
     .retry_after(rest_ms.map_or(LATER, after))
 }
 
+/// Every target that may serve rests. Where all do for one kind of reason, that is told as it was to the request that met it
+/// (FWD-4): clients act on a rate limit otherwise than on an outage.
+fn resting(choice: &Choice<'_>, public_model: &str) -> Failure {
+    if choice.all_rest_for(Why::is_ours) {
+        Failure::new(
+            Reason::UpstreamCredentialsExhausted,
+            format!(
+                "no upstream of model `{public_model}` accepts our credentials or has quota left; this is not about your API key"
+            ),
+        )
+    } else if choice.all_rest_for(|why| why == Why::RateLimited) {
+        Failure::new(
+            Reason::RateLimitExceeded,
+            format!(
+                "no upstream of model `{public_model}` takes more requests at the moment (their rate limits); try again later"
+            ),
+        )
+    } else {
+        Failure::new(
+            Reason::NoAccount,
+            format!("every account that serves model `{public_model}` is cooling down"),
+        )
+    }
+}
+
 /// No target may serve.
 pub fn nobody(choice: &Choice<'_>, ask: &Ask<'_>, public_model: &str) -> Failure {
     if ask.bound.is_some() {
         return response_unavailable(choice.rested_in_ms(ask.now_ms));
     }
     if let Some(ms) = choice.rested_in_ms(ask.now_ms) {
-        return Failure::new(
-            Reason::NoAccount,
-            format!("every account that serves model `{public_model}` is cooling down"),
-        )
-        .retry_after(after(ms));
+        return resting(choice, public_model).retry_after(after(ms));
     }
     let everywhere = |filter| {
         !choice.considered.is_empty()

@@ -66,11 +66,66 @@ async fn when_all_rest_the_caller_is_told_when_the_first_one_is_back() {
     end(&node, limited("a", 90)).await;
     end(&node, limited("b", 60)).await;
     let refused = node.refused(asked()).await;
-    assert_eq!(refused.reason, Reason::NoAccount);
+    assert_eq!(refused.reason, Reason::RateLimitExceeded);
     assert_eq!(refused.retry_after_secs(), Some(60));
     world.pass(500);
     // Whole seconds, rounded up.
     assert_eq!(node.refused(asked()).await.retry_after_secs(), Some(60));
+}
+
+#[tokio::test]
+async fn when_all_rest_for_one_kind_of_reason_the_caller_is_told_it() {
+    use FailureKind::{Credential, Overloaded, Quota, RateLimited};
+    for (a, b, reason) in [
+        (Credential, Credential, Reason::UpstreamCredentialsExhausted),
+        (Quota, Credential, Reason::UpstreamCredentialsExhausted),
+        (RateLimited, RateLimited, Reason::RateLimitExceeded),
+        (RateLimited, Credential, Reason::NoAccount),
+        (Overloaded, Overloaded, Reason::NoAccount),
+        (Quota, Overloaded, Reason::NoAccount),
+    ] {
+        let world = World::timed(&Shape::default()).await;
+        let node = world.node();
+        node.apply(&two()).await;
+        for (account, failure) in [("a", a), ("b", b)] {
+            let failed = AttemptOutcome {
+                retry_after_ms: Some(20_000),
+                ..outcome(account, failure, Blame::Account)
+            };
+            end(&node, failed).await;
+        }
+        let refused = node.refused(asked()).await;
+        assert_eq!(refused.reason, reason, "{a:?} {b:?}");
+        assert!(refused.retry_after_secs() >= Some(20), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn of_a_models_and_its_accounts_rest_the_longer_one_says_why() {
+    let world = World::timed(&Shape::default()).await;
+    let node = world.node();
+    let text = one_model(&account("a", ""), "targets: [{account: a, model: up}]");
+    node.apply(&text).await;
+    let request = asked();
+    node.acquire(request.clone()).await;
+    // While one request runs, others may fail in their own ways.
+    for failed in [
+        outcome("a", FailureKind::Credential, Blame::Account),
+        AttemptOutcome {
+            blame: Blame::Model as i32,
+            ..limited("a", 60)
+        },
+    ] {
+        let release = Release {
+            outcome: Some(failed),
+            ..Release::default()
+        };
+        node.release(&asked().request_id, release).await;
+    }
+    assert_eq!(
+        node.refused(asked()).await.reason,
+        Reason::RateLimitExceeded
+    );
 }
 
 #[tokio::test]
