@@ -113,7 +113,9 @@ impl Counted {
             Reason::RateLimitExceeded => End::rate_limited,
             Reason::ConcurrencyFull => End::full,
             Reason::QueueFull => End::queue_full,
-            Reason::NoAccount | Reason::UpstreamCredentialsExhausted => End::no_account,
+            Reason::NoAccount | Reason::UpstreamCredentialsExhausted | Reason::UpstreamFailed => {
+                End::no_account
+            }
             Reason::ModelNotFound => End::not_found,
             Reason::CallerLeft => End::gone,
             _ => End::failed,

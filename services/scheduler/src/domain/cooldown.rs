@@ -40,6 +40,8 @@ const CREDENTIAL: Duration = Duration::from_secs(30);
 const QUOTA: Duration = Duration::from_secs(60);
 /// Rest of an overloaded upstream that did not say how long.
 const OVERLOADED: Duration = Duration::from_secs(30);
+/// Rest of an account whose address may not be called: until then, others serve without it being tried each time.
+const ADDRESS: Duration = Duration::from_secs(30);
 /// Refused credentials since the last success after which only a login helps.
 pub const CONFIRMED: u32 = 3;
 
@@ -70,6 +72,7 @@ pub fn hold(outcome: &Outcome, max: Duration) -> Option<Hold> {
         (Failed::Quota, Some(told)) => (told, None, Why::Quota),
         (Failed::Quota, None) => (QUOTA, backoff, Why::Quota),
         (Failed::Overloaded, told) => (told.unwrap_or(OVERLOADED), None, Why::Overloaded),
+        (Failed::Address, _) => (ADDRESS, None, Why::Address),
         (Failed::Server | Failed::Network | Failed::Timeout | Failed::Request, _) => return None,
     };
     let length = length.min(max);
@@ -144,6 +147,7 @@ mod tests {
             Some((30, None, Why::Overloaded))
         );
         assert_eq!(rest(Failed::Quota, None), Some((60, Some(600), Why::Quota)));
+        assert_eq!(rest(Failed::Address, None), Some((30, None, Why::Address)));
     }
 
     #[test]

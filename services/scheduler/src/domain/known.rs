@@ -25,6 +25,8 @@ pub enum Why {
     Quota = 4,
     /// It is overloaded.
     Overloaded = 5,
+    /// Its address may not be called.
+    Address = 6,
 }
 
 impl Why {
@@ -37,6 +39,7 @@ impl Why {
             Self::NeedsLogin => "credential refused three times: needs login",
             Self::Quota => "quota used up",
             Self::Overloaded => "overloaded",
+            Self::Address => "address not allowed",
         }
     }
 
@@ -46,12 +49,13 @@ impl Why {
         matches!(self, Self::Credential | Self::NeedsLogin | Self::Quota)
     }
 
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::RateLimited,
         Self::Credential,
         Self::NeedsLogin,
         Self::Quota,
         Self::Overloaded,
+        Self::Address,
     ];
 
     /// The reason that a text of the shared state means.

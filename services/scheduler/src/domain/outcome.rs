@@ -34,6 +34,8 @@ pub enum Failed {
     Timeout,
     /// The caller's mistake.
     Request,
+    /// The account's address may not be called.
+    Address,
 }
 
 /// One attempt's end.

@@ -343,6 +343,7 @@ fn read(wire: &AttemptOutcome) -> Outcome {
             Ok(FailureKind::Network) => Some(Failed::Network),
             Ok(FailureKind::Timeout) => Some(Failed::Timeout),
             Ok(FailureKind::Request) => Some(Failed::Request),
+            Ok(FailureKind::Address) => Some(Failed::Address),
             Ok(FailureKind::Unspecified) | Err(_) => None,
         },
         retry_after_ms: wire.retry_after_ms,

@@ -138,6 +138,14 @@ fn resting(choice: &Choice<'_>, public_model: &str) -> Failure {
                 "no upstream of model `{public_model}` takes more requests at the moment (their rate limits); try again later"
             ),
         )
+    } else if choice.all_rest_for(|why| why == Why::Address) {
+        Failure::new(
+            Reason::UpstreamFailed,
+            format!(
+                "the addresses of the accounts that serve model `{public_model}` may not be called: the operator has to correct or \
+                 allow them"
+            ),
+        )
     } else {
         Failure::new(
             Reason::NoAccount,

@@ -75,12 +75,14 @@ async fn when_all_rest_the_caller_is_told_when_the_first_one_is_back() {
 
 #[tokio::test]
 async fn when_all_rest_for_one_kind_of_reason_the_caller_is_told_it() {
-    use FailureKind::{Credential, Overloaded, Quota, RateLimited};
+    use FailureKind::{Address, Credential, Overloaded, Quota, RateLimited};
     for (a, b, reason) in [
         (Credential, Credential, Reason::UpstreamCredentialsExhausted),
         (Quota, Credential, Reason::UpstreamCredentialsExhausted),
         (RateLimited, RateLimited, Reason::RateLimitExceeded),
         (RateLimited, Credential, Reason::NoAccount),
+        (Address, Address, Reason::UpstreamFailed),
+        (Address, Credential, Reason::NoAccount),
         (Overloaded, Overloaded, Reason::NoAccount),
         (Quota, Overloaded, Reason::NoAccount),
     ] {
@@ -174,6 +176,7 @@ async fn only_the_one_at_fault_rests() {
     for (failure, blame) in [
         (FailureKind::Credential, Blame::Account),
         (FailureKind::Quota, Blame::Account),
+        (FailureKind::Address, Blame::Account),
         (FailureKind::Overloaded, Blame::Host),
         (FailureKind::RateLimited, Blame::Model),
     ] {

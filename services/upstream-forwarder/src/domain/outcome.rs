@@ -132,7 +132,9 @@ impl Fault {
             }
             // The way to the host, not the account that is behind it.
             Kind::Network | Kind::Proxy => (Blame::Host, FailureKind::Network),
-            Kind::Address | Kind::NoCredential => (Blame::Account, FailureKind::Credential),
+            Kind::NoCredential => (Blame::Account, FailureKind::Credential),
+            // No login helps there.
+            Kind::Address => (Blame::Account, FailureKind::Address),
             Kind::Worn => (Blame::Nobody, FailureKind::Network),
             Kind::VaultAway => (Blame::Nobody, FailureKind::Server),
             Kind::Unsupported => (Blame::Request, FailureKind::Request),
@@ -173,7 +175,6 @@ impl Fault {
                 failure(Reason::RateLimitExceeded, text).retry_after(after)
             }
             Kind::Answer(Class::Unauthorized | Class::Forbidden | Class::Quota)
-            | Kind::Address
             | Kind::NoCredential => failure(
                 Reason::UpstreamCredentialsExhausted,
                 "no upstream of this model accepts our credentials or has quota left; this is not about your API key",
@@ -201,6 +202,10 @@ impl Fault {
             Kind::Network | Kind::Worn | Kind::Proxy => failure(
                 Reason::UpstreamFailed,
                 "the connection to the upstream failed",
+            ),
+            Kind::Address => failure(
+                Reason::UpstreamFailed,
+                "the address of the account that serves this model may not be called: the operator has to correct or allow it",
             ),
             Kind::Answer(Class::Cut) => failure(
                 Reason::UpstreamFailed,
@@ -326,6 +331,11 @@ mod tests {
             (answer(Class::Timeout), Reason::UpstreamTimeout),
             (Fault::of(Kind::FirstByteTimeout), Reason::UpstreamTimeout),
             (Fault::of(Kind::Network), Reason::UpstreamFailed),
+            (Fault::of(Kind::Address), Reason::UpstreamFailed),
+            (
+                Fault::of(Kind::NoCredential),
+                Reason::UpstreamCredentialsExhausted,
+            ),
             (Fault::of(Kind::VaultAway), Reason::Unavailable),
         ] {
             let failure = fault.failure();

@@ -2,6 +2,7 @@
 
 use fake_upstream::Script;
 use switchboard_common::error::Reason;
+use switchboard_proto::scheduler::v1::{Blame, FailureKind};
 
 use crate::rig::{Rig, SECRET, chat, config};
 
@@ -31,9 +32,17 @@ async fn private_addresses_are_refused_unless_the_account_allows_them() {
     })
     .await;
     let answer = rig.chat(&chat(false)).await;
+    let failure = answer.failure.unwrap();
+    assert_eq!(failure.reason, Reason::UpstreamFailed);
+    assert!(failure.message.contains("address"), "{failure}");
+    for address in ["127.0.0.1", "localhost"] {
+        assert!(!failure.message.contains(address), "{failure}");
+    }
+    // It rests, and no login is asked for.
+    let told = rig.world.state().advanced[0].failed.clone().unwrap();
     assert_eq!(
-        answer.failure.unwrap().reason,
-        Reason::UpstreamCredentialsExhausted
+        (told.blame(), told.failure()),
+        (Blame::Account, FailureKind::Address)
     );
     assert_eq!(rig.upstream.log().connections, 0);
     let settlement = rig.settlement(&answer.id).await;
