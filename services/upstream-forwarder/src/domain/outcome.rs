@@ -224,6 +224,20 @@ impl Fault {
     }
 }
 
+/// Which of a request's failures, the last one of each target in order, the caller is told when no candidate is left (FWD-4). Not
+/// the last one alone: what the caller can do does not depend on who was tried last. Our credentials are to blame only where they
+/// are everywhere; a rate limit beside them is over soon; of what is neither the latest is told.
+pub(crate) fn telling<'a>(faults: impl IntoIterator<Item = &'a Fault>) -> Option<&'a Fault> {
+    faults.into_iter().max_by_key(|fault| match fault.kind {
+        // Says nothing of the request where another target was merely away.
+        Kind::Unsupported => 0,
+        Kind::Answer(Class::Unauthorized | Class::Forbidden | Class::Quota)
+        | Kind::NoCredential => 1,
+        Kind::Answer(Class::RateLimited) => 2,
+        _ => 3,
+    })
+}
+
 fn blame(class: Class) -> Blame {
     match class.blame() {
         error::Blame::Account => Blame::Account,
@@ -344,6 +358,40 @@ mod tests {
         }
         let limited = answer(Class::RateLimited).failure();
         assert_eq!(limited.retry_after_secs(), Some(1));
+    }
+
+    #[test]
+    fn what_the_caller_is_told_does_not_depend_on_who_was_tried_last() {
+        let (credential, quota) = (answer(Class::Unauthorized), answer(Class::Quota));
+        let (limited, broken) = (answer(Class::RateLimited), answer(Class::Server));
+        let (late, away) = (answer(Class::Timeout), Fault::of(Kind::VaultAway));
+        let none = Fault::of(Kind::NoCredential);
+        let lacks = Fault::of(Kind::Unsupported);
+        for (faults, reason) in [
+            (
+                vec![&credential, &quota, &none],
+                Reason::UpstreamCredentialsExhausted,
+            ),
+            (vec![&limited, &credential], Reason::RateLimitExceeded),
+            (vec![&broken, &credential], Reason::UpstreamFailed),
+            (vec![&broken, &limited], Reason::UpstreamFailed),
+            (vec![&limited, &late, &quota], Reason::UpstreamTimeout),
+            (vec![&away, &credential], Reason::Unavailable),
+            (
+                vec![&lacks, &credential],
+                Reason::UpstreamCredentialsExhausted,
+            ),
+            (vec![&lacks], Reason::UnsupportedParameter),
+        ] {
+            let forwards = telling(faults.iter().copied()).unwrap();
+            let backwards = telling(faults.iter().rev().copied()).unwrap();
+            assert_eq!(forwards.failure().reason, reason, "{faults:?}");
+            assert_eq!(backwards.failure().reason, reason, "{faults:?}");
+        }
+        // Of those that are neither, the latest.
+        assert_eq!(telling([&broken, &late]), Some(&late));
+        assert_eq!(telling([&late, &broken]), Some(&broken));
+        assert_eq!(telling([]), None);
     }
 
     #[test]

@@ -7,12 +7,12 @@ use switchboard_common::error::Failure;
 use switchboard_proto::scheduler::v1::{AdvanceRequest, Candidate, TargetKey};
 use tokio::time::Instant;
 
-use super::{Conductor, Course, Ended, admit::Request};
+use super::{Conductor, Course, Ended, FailedTarget, admit::Request};
 use crate::{
     asked::shape,
     caller::Caller,
     domain::{
-        outcome::{Fault, Kind},
+        outcome::{Fault, Kind, telling},
         retry,
     },
 };
@@ -28,10 +28,7 @@ pub(super) async fn advance(
     caller: &mut Caller,
     fault: Fault,
 ) -> Result<(), Ended> {
-    course.note_limit(&fault);
-    if fault.unsent.is_none() {
-        course.heard = Some(fault.clone());
-    }
+    course.note_failure(&fault);
     let made = course.live.story(|story| story.attempts.len());
     let allowed = match request.resolved.model.max_attempts {
         0 => 3,
@@ -130,28 +127,31 @@ async fn next(
 }
 
 impl Course {
-    /// Writes down until when the target that was tried says it is limited.
-    fn note_limit(&mut self, fault: &Fault) {
+    /// Writes down how the target that was tried failed, and until when it says it is limited.
+    fn note_failure(&mut self, fault: &Fault) {
         let tried = key(&self.candidate);
-        self.limited.retain(|(limited, _)| *limited != tried);
-        if fault.rate_limited()
-            && let Some(after) = fault.failure().retry_after
-        {
-            self.limited.push((tried, Instant::now() + after));
-        }
+        self.failed.retain(|failed| failed.target != tried);
+        let limit = fault.failure().retry_after;
+        self.failed.push(FailedTarget {
+            target: tried,
+            fault: fault.clone(),
+            limited_until: limit
+                .filter(|_| fault.rate_limited())
+                .map(|after| Instant::now() + after),
+        });
     }
 
-    /// The failure of the last attempt. When to come back is the earliest time at which anyone may be usable again: one of
+    /// The failure that [`telling`] chooses. When to come back is the earliest time at which anyone may be usable again: one of
     /// those that were tried, or one whom the scheduler left out (CASES D12).
     fn last_word(&self, request: &Request, fault: &Fault, again_in: Option<Duration>) -> Failure {
-        // That the last target had nothing for the request says nothing of the request where another one was merely away.
-        let heard = self.heard.as_ref().filter(|_| fault.unsent.is_some());
-        let mut failure = heard
+        let told = telling(self.failed.iter().map(|failed| &failed.fault));
+        let mut failure = told
             .unwrap_or(fault)
             .failure_in(shape(request.call.dialect));
         if let Some(own) = failure.retry_after {
             let now = Instant::now();
-            let tried = self.limited.iter().map(|(_, at)| *at - now);
+            let limits = self.failed.iter().filter_map(|failed| failed.limited_until);
+            let tried = limits.map(|at| at - now);
             failure.retry_after = tried.chain(again_in).chain([own]).min();
         }
         failure

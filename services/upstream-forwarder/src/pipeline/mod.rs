@@ -124,10 +124,8 @@ pub(crate) struct Course {
     last_tries: u32,
     /// It is asked over a new connection, as one that it had closed was used.
     fresh: bool,
-    /// The last failure of an upstream that was asked.
-    heard: Option<Fault>,
-    /// Who said 429 for a while, and until when.
-    limited: Vec<(TargetKey, Instant)>,
+    /// How each target failed that was tried, in the order of their last attempts.
+    failed: Vec<FailedTarget>,
     /// When the first byte of the attempt's answer must be there.
     first_byte_due: Option<Instant>,
     /// What the attempt taught that the scheduler does not know yet.
@@ -150,6 +148,14 @@ pub(crate) struct Course {
     text: Option<TextBuffer>,
     /// Its held bytes, counted.
     share: Share,
+}
+
+/// How a target failed when it was tried last.
+struct FailedTarget {
+    target: TargetKey,
+    fault: Fault,
+    /// Until when it is limited, if it said 429 for a while.
+    limited_until: Option<Instant>,
 }
 
 /// What became of an attempt.
@@ -277,8 +283,7 @@ impl Course {
             left: Vec::new(),
             last_tries: 0,
             fresh: false,
-            heard: None,
-            limited: Vec::new(),
+            failed: Vec::new(),
             first_byte_due: None,
             outcome: None,
             stream: None,

@@ -320,17 +320,31 @@ async fn when_to_come_back_is_the_first_time_that_any_account_named() {
         assert_eq!(failure.retry_after_secs(), Some(10), "{first} {second}");
         rig.end().await;
     }
-    // Of an account that is limited for long and one that broke, the break is told.
-    let rig = Rig::start().await;
-    rig.upstream
-        .push_on_key(SECRET, Script::rate_limited(Some(60)));
-    rig.upstream.push_on_key(SECOND, error(500));
-    let failure = rig.chat(&chat(false)).await.failure.unwrap();
-    assert_eq!(
-        (failure.reason, failure.retry_after),
-        (Reason::UpstreamFailed, None)
-    );
-    rig.end().await;
+}
+
+#[tokio::test]
+async fn accounts_that_fail_in_different_ways_are_told_the_same_in_either_order() {
+    let limited = || Script::rate_limited(Some(60));
+    for (one, two, reason, after) in [
+        // Of an account that is limited for long and one that broke, the break is told.
+        (limited(), error(500), Reason::UpstreamFailed, None),
+        (error(401), error(500), Reason::UpstreamFailed, None),
+        (error(402), error(504), Reason::UpstreamTimeout, None),
+        (error(401), limited(), Reason::RateLimitExceeded, Some(60)),
+    ] {
+        for keys in [[SECRET, SECOND], [SECOND, SECRET]] {
+            let rig = Rig::start().await;
+            rig.upstream.on_key(keys[0], one.clone());
+            rig.upstream.on_key(keys[1], two.clone());
+            let failure = rig.chat(&chat(false)).await.failure.unwrap();
+            assert_eq!(
+                (failure.reason, failure.retry_after_secs()),
+                (reason, after),
+                "{keys:?}"
+            );
+            rig.end().await;
+        }
+    }
 }
 
 #[tokio::test]
