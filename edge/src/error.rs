@@ -33,10 +33,15 @@ pub(crate) const fn shape(dialect: Dialect) -> Shape {
     }
 }
 
-pub(crate) fn saying<'a>(failure: &'a Failure, request_id: &'a str) -> Saying<'a> {
+/// A failure's HTTP status in this form.
+fn status(failure: &Failure, shape: Shape) -> u16 {
+    shape.status(failure.reason.wire_code(), failure.reason.http_status())
+}
+
+pub(crate) fn saying<'a>(failure: &'a Failure, shape: Shape, request_id: &'a str) -> Saying<'a> {
     Saying {
         code: failure.reason.wire_code(),
-        status: failure.reason.http_status(),
+        status: status(failure, shape),
         message: &failure.message,
         param: failure.param.as_deref(),
         request_id: Some(request_id),
@@ -46,8 +51,8 @@ pub(crate) fn saying<'a>(failure: &'a Failure, request_id: &'a str) -> Saying<'a
 
 /// A failure as an HTTP answer. The header with the request id is put on by the caller.
 pub(crate) fn respond(failure: &Failure, shape: Shape, request_id: &str) -> Response<Body> {
-    let status = failure.reason.http_status();
-    let body = shape.body(&saying(failure, request_id));
+    let status = status(failure, shape);
+    let body = shape.body(&saying(failure, shape, request_id));
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = axum::http::StatusCode::from_u16(status)
         .unwrap_or(axum::http::StatusCode::INTERNAL_SERVER_ERROR);
@@ -128,7 +133,7 @@ impl Teller {
 
     /// A failure as the last event, or element, of a stream whose head went out.
     pub(crate) fn event(&self, failure: &Failure) -> Bytes {
-        let saying = saying(failure, &self.request_id);
+        let saying = saying(failure, shape(self.dialect), &self.request_id);
         if self.array {
             let body = shape(self.dialect).body(&saying);
             let mut out = BytesMut::with_capacity(body.len() + 4);
@@ -172,6 +177,24 @@ mod tests {
         assert_eq!(broken[0]["a"], 1);
         assert_eq!(broken[1]["error"]["message"], "gone");
         assert_eq!(broken[2], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn anthropics_clients_know_by_529_that_they_cannot_be_served_now() {
+        for (reason, shape, status) in [
+            (Reason::Unavailable, Shape::Anthropic, 529),
+            (Reason::Unavailable, Shape::OpenAi, 503),
+            (Reason::Unavailable, Shape::Gemini, 503),
+            (Reason::UpstreamCredentialsExhausted, Shape::Anthropic, 503),
+            (Reason::UpstreamFailed, Shape::Anthropic, 502),
+        ] {
+            let response = respond(&Failure::new(reason, "no"), shape, "r");
+            assert_eq!(response.status(), status, "{reason:?} {shape:?}");
+        }
+        let failure = Failure::new(Reason::Unavailable, "no");
+        let event = Teller::new(Dialect::AnthropicMessages, "r", false).event(&failure);
+        let event = std::str::from_utf8(&event).unwrap();
+        assert!(event.contains("overloaded_error"), "{event}");
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Polite {
         let status = failure.reason.http_status();
         let id = RequestId::generate(self.manners.clock.now_ms()).to_string();
         // Nobody knows in which dialect.
-        let body = Shape::OpenAi.body(&saying(&failure, &id));
+        let body = Shape::OpenAi.body(&saying(&failure, Shape::OpenAi, &id));
         let head = format!(
             "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nx-request-id: {id}\r\n\
              x-should-retry: false\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",

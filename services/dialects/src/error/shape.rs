@@ -36,6 +36,16 @@ pub struct Saying<'a> {
 }
 
 impl Shape {
+    /// The HTTP status of an error with this wire code, elsewhere `status`. That it cannot serve at the moment Anthropic's API says
+    /// by a status of its own, for which its clients have a class (SPEC ERR-2).
+    #[must_use]
+    pub fn status(self, code: &str, status: u16) -> u16 {
+        match (self, code) {
+            (Self::Anthropic, "unavailable") => 529,
+            _ => status,
+        }
+    }
+
     /// The JSON body of an error.
     #[must_use]
     pub fn body(self, saying: &Saying<'_>) -> Bytes {

@@ -151,11 +151,11 @@ impl Fault {
         }
     }
 
-    /// The same for a caller whose errors have this `shape`. Google's API has no 502: that a model is overloaded it says by 503,
-    /// which its clients expect of it (ERR-2).
+    /// The same for a caller whose errors have this `shape`. That a model is overloaded Google's API says by 503 and Anthropic's by
+    /// 529, for which their clients have classes of their own (ERR-2).
     pub(crate) fn failure_in(&self, shape: Shape) -> Failure {
         match (shape, self.kind) {
-            (Shape::Gemini, Kind::Answer(Class::Overloaded)) => {
+            (Shape::Gemini | Shape::Anthropic, Kind::Answer(Class::Overloaded)) => {
                 Failure::new(Reason::Unavailable, "the upstream is overloaded")
             }
             _ => self.failure(),
@@ -395,17 +395,19 @@ mod tests {
     }
 
     #[test]
-    fn google_says_by_503_that_a_model_is_overloaded() {
+    fn google_and_anthropic_have_an_answer_for_a_model_that_is_overloaded() {
         let overloaded = answer(Class::Overloaded);
         for (shape, reason) in [
             (Shape::Gemini, Reason::Unavailable),
             (Shape::OpenAi, Reason::UpstreamFailed),
-            (Shape::Anthropic, Reason::UpstreamFailed),
+            (Shape::Anthropic, Reason::Unavailable),
         ] {
             assert_eq!(overloaded.failure_in(shape).reason, reason);
         }
-        let broken = answer(Class::Server).failure_in(Shape::Gemini);
-        assert_eq!(broken.reason, Reason::UpstreamFailed);
+        for shape in [Shape::Gemini, Shape::Anthropic] {
+            let broken = answer(Class::Server).failure_in(shape);
+            assert_eq!(broken.reason, Reason::UpstreamFailed);
+        }
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(crate) use self::{
 };
 use crate::{
     adapter::Adapters,
+    asked::shape,
     asks::Asks,
     caller::Caller,
     config::Config,
@@ -249,7 +250,9 @@ async fn attempt(
             (Relayed::Served(end) | Relayed::Refused(_, end), _) => {
                 return Ok(Attempted::Ended(end));
             }
-            (Relayed::Broke(fault), _) => return Err(Ended::Failed(fault.failure())),
+            (Relayed::Broke(fault), _) => {
+                return Err(Ended::Failed(fault.failure_in(shape(course.dialect))));
+            }
             (Relayed::Sealed(fault), _) => {
                 conductor.count_failure(course, &fault);
                 course.unsealed = true;
@@ -461,7 +464,8 @@ impl Course {
         let status = if caller.opened() {
             200
         } else {
-            failure.reason.http_status()
+            let reason = failure.reason;
+            shape(self.dialect).status(reason.wire_code(), reason.http_status())
         };
         End::Failed(status, failure.reason.wire_code())
     }

@@ -120,13 +120,37 @@ async fn an_error_event_before_content_moves_on_and_leaves_no_trace() {
 }
 
 #[tokio::test]
+async fn an_overloaded_upstream_is_told_as_a_direct_call_would() {
+    // SPEC ERR-2
+    for script in [
+        Script::error(529, "overloaded_error", None, "busy"),
+        Script::error(503, "overloaded_error", None, "busy"),
+        Script::json(
+            200,
+            &json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}),
+        ),
+    ] {
+        let rig = rig().await;
+        rig.upstream.default(script);
+        let answer = ask(&rig, false).await;
+        assert_eq!(answer.failure.unwrap().reason, Reason::Unavailable);
+        let settlement = rig.settlement(&answer.id).await;
+        assert_eq!((settlement.status, settlement.attempts.len()), (529, 2));
+        rig.end().await;
+    }
+}
+
+#[tokio::test]
 async fn what_breaks_after_content_is_a_failure_with_its_output_counted() {
-    for broken in [&[START, TEXT, OVERLOADED][..], &[START, TEXT]] {
+    for (broken, told) in [
+        (&[START, TEXT, OVERLOADED][..], Reason::Unavailable),
+        (&[START, TEXT], Reason::UpstreamFailed),
+    ] {
         let rig = rig().await;
         rig.upstream.push(events(broken));
         let answer = ask(&rig, true).await;
         let reason = answer.failure.as_ref().map(|failure| failure.reason);
-        assert_eq!(reason, Some(Reason::UpstreamFailed), "{broken:?}");
+        assert_eq!(reason, Some(told), "{broken:?}");
         assert!(answer.text().contains("hello") && !answer.text().contains("message_stop"));
         let settlement = rig.settlement(&answer.id).await;
         assert_eq!(settlement.ending(), Ending::UpstreamBroke);
