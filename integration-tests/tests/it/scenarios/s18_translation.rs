@@ -582,7 +582,9 @@ async fn counting_is_not_translated_into_an_answer_that_costs_money(builder: Bui
             }
             let told = caller.send(&path, body.to_string()).await;
             let told = told.expect(400).json();
-            let said = format!("model `{model}` cannot be called in this API");
+            let said = format!(
+                "tokens cannot be counted for model `{model}` in this API: its upstreams have no endpoint for that"
+            );
             assert_eq!(told["error"]["message"], said, "{path}");
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use switchboard_common::error::{Failure, Reason};
+use switchboard_proto::common::v1::Endpoint;
 
 use crate::domain::{
     choice::{Choice, Considered},
@@ -121,6 +122,18 @@ pub fn response_unavailable(rest_ms: Option<u64>) -> Failure {
     .retry_after(rest_ms.map_or(LATER, after))
 }
 
+/// The account that keeps the response serves another model, if any: waiting does not help.
+fn response_elsewhere(public_model: &str) -> Failure {
+    Failure::new(
+        Reason::PreviousResponseUnavailable,
+        format!(
+            "the upstream that keeps this response does not serve model `{public_model}`; ask the model that made it, or begin again \
+             without `previous_response_id`"
+        ),
+    )
+    .retry_after(LATER)
+}
+
 /// Every target that may serve rests. Where all do for one kind of reason, that is told as it was to the request that met it
 /// (FWD-4): clients act on a rate limit otherwise than on an outage.
 fn resting(choice: &Choice<'_>, public_model: &str) -> Failure {
@@ -157,6 +170,10 @@ fn resting(choice: &Choice<'_>, public_model: &str) -> Failure {
 /// No target may serve.
 pub fn nobody(choice: &Choice<'_>, ask: &Ask<'_>, public_model: &str) -> Failure {
     if ask.bound.is_some() {
+        let kept = |one: &Considered<'_>| one.outcomes.passed(Filter::Response);
+        if !choice.considered.iter().any(kept) {
+            return response_elsewhere(public_model);
+        }
         return response_unavailable(choice.rested_in_ms(ask.now_ms));
     }
     if let Some(ms) = choice.rested_in_ms(ask.now_ms) {
@@ -192,11 +209,14 @@ pub fn nobody(choice: &Choice<'_>, ask: &Ask<'_>, public_model: &str) -> Failure
         .param("model");
     }
     if everywhere(Filter::Dialect) {
-        return Failure::new(
-            Reason::InvalidRequest,
-            format!("model `{public_model}` cannot be called in this API"),
-        )
-        .param("model");
+        let text = match ask.endpoint {
+            // Calls for an answer are translated, and may be served all the same.
+            Endpoint::CountTokens => format!(
+                "tokens cannot be counted for model `{public_model}` in this API: its upstreams have no endpoint for that"
+            ),
+            _ => format!("model `{public_model}` cannot be called in this API"),
+        };
+        return Failure::new(Reason::InvalidRequest, text).param("model");
     }
     if everywhere(Filter::Tenant) {
         return Failure::new(

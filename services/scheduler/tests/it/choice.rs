@@ -174,6 +174,28 @@ async fn an_account_of_another_dialect_serves_answers_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_model_that_answers_but_counts_no_tokens_says_so() {
+    let world = World::small(&Shape::default()).await;
+    let node = world.node();
+    let text = one_model(&account("a", ""), "targets: [{account: a, model: up}]");
+    node.apply(&text).await;
+    let mut create = asked();
+    create.dialect = Dialect::AnthropicMessages as i32;
+    assert_eq!(node.acquire(create.clone()).await.candidates.len(), 1);
+    create.request_id = asked().request_id;
+    create.endpoint = Endpoint::CountTokens as i32;
+    let refused = node.refused(create).await;
+    assert_eq!(
+        (refused.reason, refused.param.as_deref()),
+        (Reason::InvalidRequest, Some("model"))
+    );
+    assert!(
+        refused.message.starts_with("tokens cannot be counted"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
 async fn what_cannot_serve_is_refused_by_its_own_name() {
     let world = World::small(&Shape::default()).await;
     let node = world.node();

@@ -99,6 +99,24 @@ async fn a_continuation_goes_to_the_account_that_keeps_the_response_and_nowhere_
 }
 
 #[tokio::test]
+async fn a_continuation_with_a_model_of_other_accounts_is_told_that_waiting_does_not_help() {
+    let world = World::small(&Shape::default()).await;
+    let node = world.node();
+    two(&node, "active").await;
+    node.bind("acme", "resp_1", kept_by("c")).await.unwrap();
+    node.bind("acme", "resp_2", kept_by("b")).await.unwrap();
+    let refused = node.refused(continues("resp_1")).await;
+    assert_eq!(refused.reason, Reason::PreviousResponseUnavailable);
+    assert!(
+        refused.message.contains("does not serve model `m`"),
+        "{refused}"
+    );
+    two(&node, "disabled").await;
+    let refused = node.refused(continues("resp_2")).await;
+    assert!(refused.message.contains("at the moment"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_response_that_is_unknown_or_another_tenants_is_not_found() {
     for world in World::each(&Shape::default()).await {
         let node = world.node();
