@@ -40,6 +40,7 @@ use crate::{
     tokens::Tokens,
     upstream::Upstreams,
     vault::Vault,
+    warnings::Warnings,
 };
 
 /// Whom the forwarder asks.
@@ -167,6 +168,7 @@ impl Component {
             retries: RetryBudget::new(config.retry_share, config.retries_in_hand),
             tokens: Tokens::new(config.count_parallel),
             journal,
+            warnings: Warnings::default(),
             money: Courier::new(config.pending),
             leases: Courier::new(config.pending),
             billing,

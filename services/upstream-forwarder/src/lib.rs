@@ -33,6 +33,7 @@ mod tokens;
 mod upstream;
 mod usage;
 mod vault;
+mod warnings;
 
 pub use adapter::{Adapter, Adapters, Credential, Draft, Reading, Unusable, carry_credential};
 pub use component::{Component, Deps, Error, Gauges, Peers};

@@ -10,6 +10,8 @@ use switchboard_dialects::{
 };
 use switchboard_proto::scheduler::v1::{AttemptOutcome, Blame, FailureKind};
 
+use crate::upstream::Obstacle;
+
 /// How an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -34,6 +36,8 @@ pub(crate) enum Kind {
     FirstByteTimeout,
     /// Silence in the middle of an answer.
     IdleTimeout,
+    /// No connection came about.
+    Unreached(Obstacle),
     /// The connection failed.
     Network,
     /// A connection that had served before ended before anything of an answer: it was closed just when it was used.
@@ -91,6 +95,14 @@ impl Fault {
         self.kind == Kind::Answer(Class::RateLimited)
     }
 
+    /// Nothing came of a connection, which somebody may have to look at: the account's address, its proxy, the network.
+    pub(crate) const fn unreached(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::ConnectTimeout | Kind::Unreached(_) | Kind::Proxy | Kind::Address
+        )
+    }
+
     /// The name in rows and metrics.
     pub(crate) const fn name(&self) -> &'static str {
         match self.kind {
@@ -111,7 +123,12 @@ impl Fault {
                 Class::Network => "network",
                 Class::Unexpected => "unexpected",
             },
-            Kind::ConnectTimeout => "connect_timeout",
+            Kind::ConnectTimeout | Kind::Unreached(Obstacle::Late) => "connect_timeout",
+            Kind::Unreached(Obstacle::Dns) => "dns",
+            Kind::Unreached(Obstacle::Refused) => "connection_refused",
+            Kind::Unreached(Obstacle::Unreachable) => "unreachable",
+            Kind::Unreached(Obstacle::Tls) => "tls",
+            Kind::Unreached(Obstacle::Other) => "network",
             Kind::FirstByteTimeout => "first_byte_timeout",
             Kind::IdleTimeout => "idle_timeout",
             Kind::Network | Kind::Worn => "network",
@@ -127,11 +144,12 @@ impl Fault {
     pub(crate) fn outcome(&self, account: &str, upstream_model: &str) -> AttemptOutcome {
         let (blame, failure) = match self.kind {
             Kind::Answer(class) => (blame(class), failure_kind(class)),
-            Kind::ConnectTimeout | Kind::FirstByteTimeout | Kind::IdleTimeout => {
-                (Blame::Host, FailureKind::Timeout)
-            }
+            Kind::ConnectTimeout
+            | Kind::Unreached(Obstacle::Late)
+            | Kind::FirstByteTimeout
+            | Kind::IdleTimeout => (Blame::Host, FailureKind::Timeout),
             // The way to the host, not the account that is behind it.
-            Kind::Network | Kind::Proxy => (Blame::Host, FailureKind::Network),
+            Kind::Unreached(_) | Kind::Network | Kind::Proxy => (Blame::Host, FailureKind::Network),
             Kind::NoCredential => (Blame::Account, FailureKind::Credential),
             // No login helps there.
             Kind::Address => (Blame::Account, FailureKind::Address),
@@ -187,7 +205,7 @@ impl Fault {
             Kind::Answer(Class::Timeout) => {
                 failure(Reason::UpstreamTimeout, "the upstream reported a time-out")
             }
-            Kind::ConnectTimeout => failure(
+            Kind::ConnectTimeout | Kind::Unreached(Obstacle::Late) => failure(
                 Reason::UpstreamTimeout,
                 "no connection to an upstream came about in time (connect)",
             ),
@@ -198,6 +216,10 @@ impl Fault {
             Kind::IdleTimeout => failure(
                 Reason::UpstreamTimeout,
                 "the upstream fell silent in the middle of its answer (idle)",
+            ),
+            Kind::Unreached(_) => failure(
+                Reason::UpstreamFailed,
+                "no connection to the upstream came about",
             ),
             Kind::Network | Kind::Worn | Kind::Proxy => failure(
                 Reason::UpstreamFailed,

@@ -73,6 +73,7 @@ use crate::{
     upstream::Upstreams,
     usage,
     vault::Vault,
+    warnings::Warnings,
 };
 
 /// What all requests share.
@@ -93,6 +94,8 @@ pub(crate) struct Conductor {
     pub(crate) retries: RetryBudget,
     pub(crate) tokens: Tokens,
     pub(crate) journal: Journal,
+    /// Accounts whose upstreams cannot be reached.
+    pub(crate) warnings: Warnings,
     pub(crate) money: Courier<Money>,
     pub(crate) leases: Courier<Lease>,
     pub(crate) billing: BillingClient<Rpc>,
@@ -477,6 +480,13 @@ impl Conductor {
             account: course.candidate.account.clone(),
             kind: fault.name(),
         };
+        if fault.unreached() && self.warnings.due(&labels.account, self.clock.now_ms()) {
+            tracing::warn!(
+                account = %labels.account,
+                kind = labels.kind,
+                "no connection to an account's upstream; told once a minute at most"
+            );
+        }
         self.meters.failures.get_or_create(&labels).inc();
     }
 }

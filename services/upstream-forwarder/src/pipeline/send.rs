@@ -156,7 +156,11 @@ async fn wait(
                 tracing::debug!(%error, "upstream proxy failed");
                 return Ok(Err(Fault::of(Kind::Proxy)));
             }
-            Ok(Err(error @ (SendError::Connect(_) | SendError::Network(_)))) => {
+            Ok(Err(SendError::Connect(obstacle, error))) => {
+                tracing::debug!(?obstacle, %error, "no connection to an upstream");
+                return Ok(Err(Fault::of(Kind::Unreached(obstacle))));
+            }
+            Ok(Err(SendError::Network(error))) => {
                 tracing::debug!(%error, "upstream connection failed");
                 return Ok(Err(Fault::of(Kind::Network)));
             }

@@ -17,6 +17,11 @@ use tower::Service;
 #[error("the name resolves to private addresses only")]
 pub(super) struct Refused;
 
+/// The name does not resolve.
+#[derive(Debug, thiserror::Error)]
+#[error("the name does not resolve: {0}")]
+pub(super) struct Unresolved(io::Error);
+
 /// Resolves names and leaves out what may not be called.
 #[derive(Clone, Debug)]
 pub(super) struct Resolver {
@@ -41,7 +46,8 @@ impl Service<Name> for Resolver {
     fn call(&mut self, name: Name) -> Self::Future {
         let private = self.private;
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await;
+            let found = found.map_err(|error| io::Error::other(Unresolved(error)))?;
             let found: Vec<_> = found.filter(|a| private || !is_private(a.ip())).collect();
             if found.is_empty() {
                 return Err(io::Error::other(Refused));

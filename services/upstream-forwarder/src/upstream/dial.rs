@@ -13,8 +13,8 @@ use tokio_rustls::TlsConnector;
 use tower::Service;
 
 use super::{
-    Needs, SendError,
-    address::{Refused, Resolver},
+    Needs, Obstacle, SendError,
+    address::{Refused, Resolver, Unresolved},
     pool::Key,
     proxy::{self, Proxy},
 };
@@ -76,7 +76,7 @@ impl Dialer {
             });
         }
         let stream = secure(&self.tls, key.host(), stream).await;
-        let stream = stream.map_err(|error| SendError::Connect(error.into()))?;
+        let stream = stream.map_err(|error| SendError::Connect(Obstacle::Tls, error.into()))?;
         let (_, session) = stream.get_ref();
         let shared = session.alpn_protocol() == Some(HTTP2);
         Ok(Wire {
@@ -107,7 +107,9 @@ impl Dialer {
         }
         let tunnel = proxy.tunnel(&mut stream, &target, key.port()).await;
         tunnel.map_err(|failed| match failed {
-            proxy::Error::Upstream(_) => SendError::Connect(Box::new(failed)),
+            proxy::Error::Upstream(_) => {
+                SendError::Connect(Obstacle::Unreachable, Box::new(failed))
+            }
             _ => SendError::Proxy(Box::new(failed)),
         })?;
         Ok(stream)
@@ -159,29 +161,28 @@ fn url(tls: bool, authority: &str) -> Result<Uri, SendError> {
 
 /// Whether an address was refused, or no connection came about.
 fn of_upstream(error: impl Error + Send + Sync + 'static) -> SendError {
-    if refused_address(&error) {
-        SendError::Address
-    } else {
-        SendError::Connect(Box::new(error))
-    }
-}
-
-fn refused_address(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
+    let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
+    let mut obstacle = Obstacle::Other;
     while let Some(error) = cause {
-        if error.is::<Refused>() {
-            return true;
-        }
-        // An `io::Error` does not show what it wraps as its source.
-        let inner = error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref);
-        if inner.is_some_and(|inner| inner.is::<Refused>()) {
-            return true;
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            // An `io::Error` does not show what it wraps as its source.
+            let inner = error.get_ref();
+            if inner.is_some_and(|inner| inner.is::<Refused>()) {
+                return SendError::Address;
+            }
+            obstacle = match error.kind() {
+                _ if inner.is_some_and(|inner| inner.is::<Unresolved>()) => Obstacle::Dns,
+                io::ErrorKind::ConnectionRefused => Obstacle::Refused,
+                io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::NetworkDown => Obstacle::Unreachable,
+                io::ErrorKind::TimedOut => Obstacle::Late,
+                _ => obstacle,
+            };
         }
         cause = error.source();
     }
-    false
+    SendError::Connect(obstacle, Box::new(error))
 }
 
 #[cfg(test)]

@@ -84,8 +84,8 @@ pub(crate) enum SendError {
     #[error("the address may not be called")]
     Address,
     /// No connection came about.
-    #[error("no connection: {0}")]
-    Connect(Box<dyn std::error::Error + Send + Sync>),
+    #[error("no connection: {1}")]
+    Connect(Obstacle, Box<dyn std::error::Error + Send + Sync>),
     /// The proxy could not be reached, or refused us.
     #[error("the proxy failed: {0}")]
     Proxy(Box<dyn std::error::Error + Send + Sync>),
@@ -96,6 +96,23 @@ pub(crate) enum SendError {
     /// side closed it as idle or too old just when it was used. What was sent over it may have been read all the same.
     #[error("an idle connection ended when it was used")]
     Worn(Error),
+}
+
+/// What stands in the way of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The name does not resolve.
+    Dns,
+    /// Nobody listens there.
+    Refused,
+    /// No way leads there.
+    Unreachable,
+    /// The other side speaks no TLS, or not for this name.
+    Tls,
+    /// It took too long.
+    Late,
+    /// Anything else.
+    Other,
 }
 
 /// What is wrong with a connection, or an answer over it.

@@ -400,7 +400,10 @@ async fn a_certificate_that_nobody_vouches_for_is_a_failed_connection() {
     let refused = whole(&upstreams, server.url("https", "/"))
         .await
         .unwrap_err();
-    assert!(matches!(refused, SendError::Connect(_)), "{refused:?}");
+    assert!(
+        matches!(refused, SendError::Connect(Obstacle::Tls, _)),
+        "{refused:?}"
+    );
     assert_eq!(server.requests.load(Ordering::SeqCst), 0);
 }
 

@@ -98,9 +98,36 @@ async fn each_timeout_is_its_own_and_says_which() {
     let first = &settlement.attempts[0];
     assert_eq!(
         (first.error.as_str(), first.sent, first.status),
-        ("network", false, 0)
+        ("connection_refused", false, 0)
     );
     rig.end().await;
+}
+
+#[tokio::test]
+async fn an_attempt_says_what_stood_in_the_way_of_its_connection() {
+    // A label longer than any name server can be asked for.
+    let nowhere = format!("http://{}.invalid/v1/chat/completions", "a".repeat(64));
+    for kind in ["dns", "tls"] {
+        let rig = Rig::with(config(), |state| {
+            let url = &mut state.candidates[0].url;
+            *url = match kind {
+                "dns" => nowhere.clone(),
+                // Whoever is there speaks no TLS.
+                _ => url.replace("http://", "https://"),
+            };
+        })
+        .await;
+        let answer = rig.chat(&chat(false)).await;
+        assert_eq!((answer.failure.clone(), answer.status), (None, 200));
+        let settlement = rig.settlement(&answer.id).await;
+        let attempts: Vec<_> = settlement
+            .attempts
+            .iter()
+            .map(|attempt| attempt.error.as_str())
+            .collect();
+        assert_eq!(attempts, [kind, ""]);
+        rig.end().await;
+    }
 }
 
 #[tokio::test]
