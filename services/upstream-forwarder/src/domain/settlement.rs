@@ -124,6 +124,13 @@ impl Story {
         self.first_content_us.is_some()
     }
 
+    /// Whether an upstream works on it, or did: it has all of the request and has not failed before it said anything. A request
+    /// that waits for its next attempt is with nobody.
+    fn is_asked(&self) -> bool {
+        let last = self.attempts.last();
+        last.is_some_and(|last| last.sent && (last.error.is_empty() || self.has_content()))
+    }
+
     /// What the caller of a gateway that died got: an answer that broke off, or none.
     pub(crate) fn lost_status(&self) -> u16 {
         if self.has_content() { 200 } else { 502 }
@@ -131,12 +138,10 @@ impl Story {
 
     /// BILL-6, row by row.
     pub(crate) fn charge(&self, end: End) -> Charge {
-        let last = self.attempts.last();
-        let sent = last.is_some_and(|attempt| attempt.sent);
-        let usage = last.and_then(|attempt| attempt.usage);
+        let usage = self.attempts.last().and_then(|attempt| attempt.usage);
         match end {
             End::Failed(..) => Charge::Nothing,
-            End::Left | End::Lost(_) if !sent => Charge::Nothing,
+            End::Left | End::Lost(_) if !self.is_asked() => Charge::Nothing,
             End::Left if !self.has_content() && self.abandoned_free => Charge::Nothing,
             End::Left if !self.has_content() => match usage {
                 Some(_) => Charge::Reported,
@@ -202,8 +207,8 @@ impl Story {
         match (self.charge(end), end) {
             (Charge::Nothing, End::Left) => {
                 let last = self.attempts.last();
-                let unknown = last.is_some_and(|last| last.sent && last.usage.is_none());
-                if unknown {
+                let unknown = last.is_some_and(|last| last.usage.is_none());
+                if self.is_asked() && unknown {
                     Charge::Input
                 } else {
                     Charge::Nothing
@@ -301,9 +306,9 @@ impl Story {
         settlement
     }
 
-    /// What is to be settled if nothing more is ever heard of this request: the gateway died. Input is what was counted
-    /// of a request that runs for long; else, and output always, it is estimated from bytes, so that counting costs short
-    /// requests nothing. What was only estimated of the input the next process [counts](with_input).
+    /// What is to be settled if nothing more is ever heard of this request: the gateway died. What the upstream reported so far
+    /// counts; else input is what was counted of a request that runs for long; else, and output always, it is estimated from
+    /// bytes, so that counting costs short requests nothing. What was only estimated of the input the next process [counts](with_input).
     pub(crate) fn draft(&self, now_us: u64) -> Settlement {
         let counted = Counted {
             input: self
@@ -314,6 +319,14 @@ impl Story {
         let code = "internal";
         let mut draft = self.settlement(End::Lost(code), counted, now_us, 0);
         draft.provisional = true;
+        // What was reported so far is not the last word.
+        let last = draft.attempts.last_mut();
+        let sources = last.map(|last| &mut last.usage_source);
+        for source in sources.into_iter().chain([&mut draft.usage_source]) {
+            if *source == UsageSource::Provider as i32 {
+                *source = UsageSource::Estimated as i32;
+            }
+        }
         draft
     }
 }

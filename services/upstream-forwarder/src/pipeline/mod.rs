@@ -29,7 +29,9 @@ use switchboard_common::{
     grpc::Rpc,
     rate_limit,
 };
-use switchboard_dialects::{AnswerStream, DialectRequest, TextBuffer, convert::Translation};
+use switchboard_dialects::{
+    AnswerStream, DialectRequest, TextBuffer, convert::Translation, usage::Usage,
+};
 use switchboard_proto::{
     billing::v1::billing_client::BillingClient,
     common::v1::Dialect,
@@ -136,6 +138,8 @@ pub(crate) struct Course {
     outcome: Option<AttemptOutcome>,
     /// The answer that is being relayed.
     stream: Option<Box<dyn AnswerStream>>,
+    /// What it reported, as far as that is written down.
+    reported: Option<Usage>,
     /// The caller's edge knows what stream it is.
     introduced: bool,
     /// It is written down who keeps the answer.
@@ -232,22 +236,14 @@ async fn attempt(
             Ok(proxy) => proxy,
             Err(fault) => return Ok(Attempted::Failed(fault)),
         };
-        let relayed = match Box::pin(send::send(
-            conductor,
-            request,
-            course,
-            caller,
-            secret.as_deref(),
-            proxy,
-        ))
-        .await?
-        {
-            Ok(answer) => {
-                let secret = secret.as_deref();
-                relay::relay(conductor, request, course, caller, answer, secret).await?
-            }
-            Err(fault) => Relayed::Failed(fault),
+        let key = secret.as_deref();
+        let sending = Box::pin(send::send(conductor, request, course, caller, key, proxy));
+        let relayed = match sending.await {
+            Ok(Ok(answer)) => relay::relay(conductor, request, course, caller, answer, key).await,
+            Ok(Err(fault)) => Ok(Relayed::Failed(fault)),
+            Err(ended) => Err(ended),
         };
+        let relayed = relayed.inspect_err(|ended| course.attempt_stopped(ended))?;
         course.attempt_ended(&relayed);
         match (relayed, secret) {
             (Relayed::Served(end) | Relayed::Refused(_, end), _) => {
@@ -256,6 +252,7 @@ async fn attempt(
             (Relayed::Broke(fault), _) => {
                 return Err(Ended::Failed(fault.failure_in(shape(course.dialect))));
             }
+            (Relayed::Told(_, failure), _) => return Err(Ended::Failed(failure)),
             (Relayed::Sealed(fault), _) => {
                 conductor.count_failure(course, &fault);
                 course.unsealed = true;
@@ -293,6 +290,7 @@ impl Course {
             first_byte_due: None,
             outcome: None,
             stream: None,
+            reported: None,
             introduced: false,
             bound: false,
             unfinished: false,
@@ -368,6 +366,7 @@ impl Course {
             Relayed::Failed(fault)
             | Relayed::Sealed(fault)
             | Relayed::Broke(fault)
+            | Relayed::Told(fault, _)
             | Relayed::Refused(fault, _) => Some(fault),
             Relayed::Served(_) => None,
         };
@@ -390,6 +389,19 @@ impl Course {
         }
     }
 
+    /// Writes down that the attempt goes no further, for no fault that was found in it.
+    fn attempt_stopped(&self, ended: &Ended) {
+        self.note_usage();
+        let now = self.live.elapsed_us();
+        self.tried(|tried| {
+            tried.total_us = now.saturating_sub(tried.began_us);
+            if *ended == Ended::Stopped(Stop::Deadline) {
+                tried.error = "total_timeout";
+            }
+        });
+        self.show(None);
+    }
+
     /// Writes the attempt's end into its span.
     fn show(&self, fault: Option<&Fault>) {
         let span = Span::current();
@@ -410,6 +422,16 @@ impl Course {
                 tried.usage = Some(usage);
                 tried.usage_raw = raw;
             });
+        }
+    }
+
+    /// The same while the answer goes on: a process that is killed then leaves what was reported so far (BILL-5).
+    fn note_new_usage(&mut self) {
+        let report = self.stream.as_ref().and_then(|stream| stream.usage());
+        let usage = report.map(|report| report.usage);
+        if usage.is_some() && usage != self.reported {
+            self.reported = usage;
+            self.note_usage();
         }
     }
 

@@ -12,6 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, response::Parts};
+use switchboard_common::error::Failure;
 use switchboard_dialects::{
     Class, ReadOptions, UpstreamError, WholeAnswer,
     error::{MAX_BODY, Rendered},
@@ -42,6 +43,8 @@ pub(super) enum Relayed {
     Served(End),
     /// The caller has a refusal that is its own.
     Refused(Fault, End),
+    /// The same, when the head is out: the edge writes the failure as an event.
+    Told(Fault, Failure),
     /// It failed before the caller got anything of it.
     Failed(Fault),
     /// The same, as the account refused what another one sealed; it may take the conversation without (CASES C19).
@@ -220,8 +223,7 @@ fn refuse(
         scrub(&mut rendered);
     }
     if caller.opened() {
-        // The head is out: the edge writes the error as an event.
-        return Err(Ended::Failed(failure_of(&rendered)));
+        return Ok(Relayed::Told(fault, failure_of(&rendered)));
     }
     let head = head::of_answer(request, course, rendered.status, head::JSON, None);
     caller.answer(head, rendered.body(shape, &request.call.request_id));

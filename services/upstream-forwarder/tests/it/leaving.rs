@@ -1,5 +1,7 @@
 //! Callers that leave, at each stage: the upstream is cancelled, the slot comes back, the row is right.
 
+use std::time::Duration;
+
 use fake_upstream::{Gate, Outcome, Script, Usage, UsageShape};
 use switchboard_common::error::{Failure, Reason};
 use switchboard_proto::{
@@ -7,7 +9,10 @@ use switchboard_proto::{
     common::v1::{Dialect, UsageSource},
 };
 
-use crate::rig::{Rig, chat, config};
+use crate::{
+    peers::State,
+    rig::{Rig, chat, config},
+};
 
 /// Opens a call, waits until the upstream has it, and leaves.
 async fn leave_while_waiting(rig: &Rig, stream: bool) -> Settlement {
@@ -46,6 +51,37 @@ async fn a_caller_that_leaves_before_the_first_token_pays_for_input() {
         assert_eq!(settlement.attempts[0].usage, settlement.usage);
         rig.end().await;
     }
+}
+
+/// Who refused the only attempt works on nothing, and charges nothing.
+#[tokio::test]
+async fn a_caller_that_leaves_while_a_refusal_is_waited_out_pays_nothing() {
+    let mut config = config();
+    config.progress = Duration::from_millis(20);
+    let rig = Rig::with(config, |state| state.candidates.truncate(1)).await;
+    rig.upstream.push(Script::rate_limited(Some(3)));
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let call = rig.open(head, chat(false).to_string().into());
+    let draft = |state: &State| {
+        let mut drafts = state.touched.iter().filter_map(|touch| touch.draft.clone());
+        drafts.find(|draft| draft.attempts[0].error == "rate_limited")
+    };
+    tokio::select! {
+        answer = call => panic!("answered: {answer:?}"),
+        () = rig.world.until("a touch after the refusal", |state| draft(state).is_some()) => {}
+    }
+    let draft = rig.world.change(|state| draft(state)).unwrap();
+    assert!(draft.charge_nothing, "nor if the process dies");
+    let settlement = rig.settlement(&id).await;
+    assert_eq!(settlement.ending(), Ending::CallerLeft);
+    assert!(settlement.charge_nothing);
+    for settlement in [draft, settlement] {
+        assert_eq!(settlement.usage, None);
+        let costs: Vec<_> = settlement.attempts.iter().map(|it| it.usage).collect();
+        assert_eq!(costs, [None]);
+    }
+    rig.end().await;
 }
 
 #[tokio::test]

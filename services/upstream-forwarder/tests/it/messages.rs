@@ -1,6 +1,8 @@
 //! Anthropic's dialect from caller to upstream: what may go wrong, and who answers then.
 
-use fake_upstream::Script;
+use std::time::Duration;
+
+use fake_upstream::{Gate, Script};
 use serde_json::{Value, json};
 use switchboard_common::error::Reason;
 use switchboard_proto::{
@@ -9,7 +11,12 @@ use switchboard_proto::{
     scheduler::v1::RateLimitState,
 };
 
-use crate::rig::{Answer, Rig, SECRET, config};
+use switchboard_forwarder::Config;
+
+use crate::{
+    peers::State,
+    rig::{Answer, Rig, SECRET, config},
+};
 
 const START: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"upstream-gpt\",\"content\":[],\"usage\":{\"input_tokens\":40,\"cache_read_input_tokens\":60,\"cache_creation_input_tokens\":10,\"output_tokens\":1}}}\n\nevent: ping\ndata: {\"type\": \"ping\"}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n";
 const TEXT: &str = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hello\"}}\n\n";
@@ -31,7 +38,11 @@ fn body(stream: bool) -> Value {
 }
 
 async fn rig() -> Rig {
-    Rig::with(config(), |state| {
+    rig_with(config()).await
+}
+
+async fn rig_with(config: Config) -> Rig {
+    Rig::with(config, |state| {
         for candidate in &mut state.candidates {
             candidate.dialect = Dialect::AnthropicMessages as i32;
             candidate.provider = "anthropic".to_owned();
@@ -86,6 +97,50 @@ async fn whole_and_streamed_answers_are_settled_by_the_same_usage() {
     let mut expected = body(false);
     expected["model"] = "upstream-gpt".into();
     assert_eq!(sent.json(), expected);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn what_was_reported_so_far_is_in_the_drafts_of_a_stream_that_runs() {
+    let mut config = config();
+    config.progress = Duration::from_millis(20);
+    let rig = rig_with(config).await;
+    let gate = Gate::new();
+    let begun = START.len() + TEXT.len();
+    rig.upstream
+        .push(events(&[START, TEXT, END]).gate_at_byte(begun, &gate));
+    let head = rig.head(Dialect::AnthropicMessages);
+    let id = head.request_id.clone();
+    let answers = rig.open(head, body(true).to_string().into());
+    let mut answers = answers.await.unwrap();
+    answers.message().await.unwrap().unwrap();
+    let draft = |state: &State| {
+        let drafts = state.touched.iter().rev();
+        let mut drafts = drafts.filter_map(|touch| touch.draft.clone());
+        drafts.find(|draft| draft.usage.is_some_and(|it| it.output_tokens != Some(0)))
+    };
+    rig.world
+        .until("a touch with content", |state| draft(state).is_some())
+        .await;
+    let draft = rig.world.change(|state| draft(state)).unwrap();
+    // Output is said at the end: that is counted, and what the process that died did not hear of is nobody's last word.
+    let usage = draft.usage.unwrap();
+    assert_eq!(
+        (usage.input_tokens, usage.cached_input_tokens),
+        (Some(40), Some(60))
+    );
+    assert_eq!(
+        (usage.cache_write_5m_tokens, usage.output_tokens),
+        (Some(10), Some(2))
+    );
+    assert_eq!(draft.usage_source(), UsageSource::Estimated);
+    assert_eq!(draft.attempts[0].usage, draft.usage);
+    assert_eq!(draft.attempts[0].usage_source(), UsageSource::Estimated);
+    gate.open();
+    let answer = crate::rig::collect(id, answers).await;
+    let settlement = rig.settlement(&answer.id).await;
+    assert_eq!(settlement.usage_source(), UsageSource::Provider);
+    assert_eq!(settlement.usage.unwrap().output_tokens, Some(20));
     rig.end().await;
 }
 

@@ -184,7 +184,10 @@ async fn the_total_time_counts_from_arrival() {
     let failure = answer.failure.unwrap();
     assert_eq!(failure.reason, Reason::UpstreamTimeout);
     assert!(failure.message.contains("total"), "{failure}");
-    assert_eq!(rig.settlement(&answer.id).await.status, 504);
+    let settlement = rig.settlement(&answer.id).await;
+    assert_eq!(settlement.status, 504);
+    assert_eq!(settlement.attempts[0].error, "total_timeout");
+    assert!(settlement.attempts[0].total_us > 0);
     rig.end().await;
 }
 
@@ -228,5 +231,20 @@ async fn headers_go_out_early_and_moving_on_stays_possible_until_content() {
         (Ending::Failed, 200)
     );
     assert_eq!(settlement.error_code, "upstream_failed");
+
+    // So is the caller's own mistake, and the attempt's row says what it was (BILL-7).
+    let gate = Gate::new();
+    rig.upstream.default(error(400).gate(&gate));
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
+    answers.message().await.unwrap().unwrap();
+    gate.open();
+    let answer = crate::rig::collect(id, answers).await;
+    assert_eq!(answer.failure.unwrap().reason, Reason::InvalidRequest);
+    let settlement = rig.settlement(&answer.id).await;
+    let attempt = settlement.attempts.last().unwrap();
+    assert_eq!((attempt.status, attempt.error.as_str()), (400, "request"));
+    assert!(attempt.total_us > 0);
     rig.end().await;
 }

@@ -75,6 +75,23 @@ fn the_table_of_who_pays_when_a_stream_ends_early() {
 }
 
 #[test]
+fn an_attempt_that_failed_before_it_said_anything_costs_nobody_while_the_next_one_is_waited_for() {
+    for end in [End::Left, End::Lost("internal")] {
+        for reported in [None, Some(reported())] {
+            let mut waiting = story(true, reported, false);
+            waiting.attempts[0].error = "rate_limited";
+            let expected = (None, UsageSource::None, reported);
+            assert_eq!(settled(&waiting, end), expected, "{end:?}");
+        }
+        // After content it is the answer that broke.
+        let mut broken = story(true, None, true);
+        broken.attempts[0].error = "cut";
+        let both = Some(estimated(7));
+        assert_eq!(settled(&broken, end), (both, UsageSource::Estimated, both));
+    }
+}
+
+#[test]
 fn an_abandoned_request_may_be_free_for_the_caller_but_never_for_us() {
     let mut free = story(true, None, false);
     free.abandoned_free = true;
@@ -219,6 +236,15 @@ fn a_draft_estimates_from_bytes_and_is_provisional() {
         (usage.input_tokens, usage.output_tokens),
         (Some(9), Some(2))
     );
+}
+
+#[test]
+fn a_draft_has_what_was_reported_so_far_and_says_that_it_is_not_the_last_word() {
+    let story = story(true, Some(reported()), true);
+    let draft = story.draft(100);
+    assert_eq!(draft.usage, Some(reported()));
+    assert_eq!(draft.usage_source(), UsageSource::Estimated);
+    assert_eq!(draft.attempts[0].usage_source(), UsageSource::Estimated);
 }
 
 #[test]

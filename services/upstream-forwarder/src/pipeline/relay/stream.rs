@@ -275,7 +275,9 @@ fn look(conductor: &Conductor, course: &mut Course) -> (Option<Bytes>, State) {
     };
     course.share.set(stream.buffered());
     course.live.set_content(stream.text().bytes());
-    if stream.has_content() && !course.has_content() {
+    let has_content = stream.has_content();
+    course.note_new_usage();
+    if has_content && !course.has_content() {
         course.first_content();
         course.live.note(&conductor.journal, |_| ());
     }
