@@ -156,12 +156,21 @@ impl Valid {
                 Factors::from_wire(self.party.group_multiplier, self.party.user_multiplier);
             amounts.charge_nanos = match self.settlement.models.as_slice() {
                 [] => bounded(rate(rates, usage, factors)?.0)?,
-                models => charge_models(models, rates, &sheet, factors)?,
+                models => by_models(models, rates, |part| sheet(part.price_version), factors)?,
             };
             amounts.counted_tokens = i64::try_from(counted_tokens(usage)).map_err(|_| Overflow)?;
         }
-        for attempt in &self.settlement.attempts {
+        // What several models made is the last attempt's.
+        let last = self.settlement.attempts.len().saturating_sub(1);
+        for (at, attempt) in self.settlement.attempts.iter().enumerate() {
+            let models = self.settlement.models.as_slice();
             let nanos = match (&attempt.usage, sheet(attempt.cost_version)) {
+                (Some(_), Some(rates)) if at == last && !models.is_empty() => by_models(
+                    models,
+                    &rates,
+                    |part| sheet(part.cost_version),
+                    Factors::ONE,
+                )?,
                 (Some(usage), Some(rates)) => rate(&rates, usage, Factors::ONE)?.0,
                 _ => 0,
             };
@@ -175,12 +184,12 @@ impl Valid {
     }
 }
 
-/// Each model's part at its own sheet, or at the request's where it has none (CASES A24). What a request costs as such is
-/// charged once.
-fn charge_models(
+/// Each model's part at its own sheet, or at the one of what was asked for where it has none (CASES A24). What a request costs as
+/// such counts once.
+fn by_models(
     models: &[ModelUsage],
     own: &Rates,
-    sheet: impl Fn(u64) -> Option<Arc<Rates>>,
+    sheet: impl Fn(&ModelUsage) -> Option<Arc<Rates>>,
     factors: Factors,
 ) -> Result<i64, Overflow> {
     let request = Rates {
@@ -189,7 +198,7 @@ fn charge_models(
     };
     let mut nanos = rate(&request, &Usage::default(), factors)?.0;
     for part in models {
-        let rates = sheet(part.price_version);
+        let rates = sheet(part);
         let mut rates = rates.map_or_else(|| *own, |rates| *rates);
         rates.per_request = None;
         let usage = part.usage.unwrap_or_default();

@@ -127,17 +127,18 @@ fn nonsense_is_named() {
 }
 
 #[test]
-fn each_model_of_an_answer_is_charged_at_its_own_sheet() {
-    let part = |output: u64, price_version: u64| ModelUsage {
+fn each_model_of_an_answer_is_charged_and_costs_at_its_own_sheet() {
+    let part = |output: u64, price_version: u64, cost_version: u64| ModelUsage {
         model: "m".to_owned(),
         usage: Some(Usage {
             output_tokens: Some(output),
             ..Usage::default()
         }),
         price_version,
+        cost_version,
     };
     let mut several = settlement(id(1), 30, false, 1);
-    several.models = vec![part(10, 7), part(15, 0), part(5, 8)];
+    several.models = vec![part(10, 7, 8), part(15, 0, 0), part(5, 99, 99)];
     let rates = |output: i64, per_request: i64| Rates {
         output: Some(output),
         per_request: Some(per_request),
@@ -145,11 +146,27 @@ fn each_model_of_an_answer_is_charged_at_its_own_sheet() {
     };
     let own = rates(2_000_000, 100);
     let other = Arc::new(rates(9_000_000, 5_000));
-    let sheet = |version| (version == 7).then(|| Arc::clone(&other));
+    let (cheap, cheaper) = (
+        Arc::new(rates(1_000_000, 7)),
+        Arc::new(rates(3_000_000, 70)),
+    );
+    // The attempt's own is 3's.
+    several.attempts[0].cost_version = 3;
+    let sheet = |version| match version {
+        7 => Some(Arc::clone(&other)),
+        8 => Some(Arc::clone(&cheaper)),
+        3 => Some(Arc::clone(&cheap)),
+        _ => None,
+    };
     let priced = Valid::new(several).unwrap().price(Some(&own), sheet);
     // 10 × 9 + (15 + 5) × 2, and the request once
     let amounts = priced.unwrap().amounts;
     assert_eq!((amounts.charge_nanos, amounts.counted_tokens), (230, 30));
+    // 10 × 3 + (15 + 5) × 1, and what the attempt's own model costs a request, once.
+    assert_eq!(
+        (amounts.cost_nanos, &amounts.attempt_costs),
+        (57, &vec![57])
+    );
 }
 
 #[test]

@@ -124,8 +124,9 @@ impl Books {
                 );
             }
         }
-        if price.is_some() {
-            for part in &valid.settlement.models {
+        for part in &valid.settlement.models {
+            self.sheet(part.cost_version).await;
+            if price.is_some() {
                 self.sheet(part.price_version).await;
             }
         }

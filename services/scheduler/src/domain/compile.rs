@@ -63,15 +63,37 @@ pub fn compile(version: u64, created_ms: i64, document: &Document, registry: &Re
             (group.name.clone(), group)
         })
         .collect();
+    let announced = announced(version, created_ms / 1_000, document);
     Supply {
         version,
+        prices: prices(&models, &announced),
         models,
         groups,
         accounts,
         models_of,
         costs,
-        announced: announced(version, created_ms / 1_000, document),
+        announced,
     }
+}
+
+/// See [`Supply::prices`]. Where an account serves several public models with one upstream model, the first by name counts.
+fn prices(
+    models: &HashMap<ModelName, Arc<Model>>,
+    announced: &CatalogueSnapshot,
+) -> HashMap<(AccountName, ModelName), u64> {
+    let mut public: Vec<_> = announced.models.iter().collect();
+    public.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    let mut prices = HashMap::new();
+    for model in public.into_iter().filter(|model| model.price_version > 0) {
+        let targets = models.get(model.name.as_str()).map(|model| &model.targets);
+        for target in targets.into_iter().flatten() {
+            if let Some(upstream) = &target.upstream_model {
+                let key = (target.account.name.clone(), upstream.clone());
+                prices.entry(key).or_insert(model.price_version);
+            }
+        }
+    }
+    prices
 }
 
 /// The catalogue's dialect on the wire.

@@ -13,7 +13,7 @@ use switchboard_catalogue::{Operation, without_date};
 use switchboard_common::ids::{AccountName, GroupName, ModelName};
 use switchboard_proto::{
     common::v1::{Dialect, Endpoint},
-    scheduler::v1::{CatalogueSnapshot, ErrorRule, Parameters, proxy},
+    scheduler::v1::{CatalogueSnapshot, ErrorRule, ModelSheets, Parameters, proxy},
 };
 
 use super::{
@@ -273,6 +273,8 @@ pub struct Supply {
     pub models_of: HashMap<AccountName, Vec<Arc<Model>>>,
     /// Cost sheets by account and upstream model; `upstream@public` where the cost is not the same for all public models.
     pub costs: HashMap<(AccountName, ModelName), Cost>,
+    /// Price sheets of the public models that an account serves with an upstream model of another name.
+    pub prices: HashMap<(AccountName, ModelName), u64>,
     /// What forwarders are told of it.
     pub announced: CatalogueSnapshot,
 }
@@ -293,6 +295,18 @@ impl Supply {
                 cost_of(&self.costs, &target.account.name, upstream, name)
             })
             .or(target.cost)
+    }
+
+    /// The sheets of a model that an account answered with although another one was asked for.
+    #[must_use]
+    pub fn sheets(&self, account: &str, upstream_model: &str, public_model: &str) -> ModelSheets {
+        let account = AccountName::from(account);
+        let cost = cost_of(&self.costs, &account, upstream_model, public_model);
+        let price = self.prices.get(&(account, upstream_model.into()));
+        ModelSheets {
+            cost_version: cost.map_or(0, |cost| cost.version),
+            price_version: price.copied().unwrap_or(0),
+        }
     }
 }
 

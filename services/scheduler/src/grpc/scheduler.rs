@@ -7,8 +7,8 @@ use switchboard_common::{error::Failure, grpc::Answers};
 use switchboard_proto::scheduler::v1::{
     AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, BindResponseRequest,
     BindResponseResponse, CatalogueSnapshot, FindResponseRequest, FindResponseResponse,
-    GetRateLimitsRequest, GetRateLimitsResponse, LeaseAcks, LeaseUpdates, ResponseBinding,
-    WatchCatalogueRequest, scheduler_server::Scheduler,
+    GetRateLimitsRequest, GetRateLimitsResponse, GetSheetsRequest, GetSheetsResponse, LeaseAcks,
+    LeaseUpdates, ResponseBinding, WatchCatalogueRequest, scheduler_server::Scheduler,
 };
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
@@ -67,6 +67,20 @@ impl Scheduler for SchedulerService {
     ) -> Result<Response<GetRateLimitsResponse>, Status> {
         let limits = self.core.rate_limits(request.get_ref()).await?;
         Ok(Response::new(limits))
+    }
+
+    async fn get_sheets(
+        &self,
+        request: Request<GetSheetsRequest>,
+    ) -> Result<Response<GetSheetsResponse>, Status> {
+        let asked = request.get_ref();
+        let supply = self.core.catalogue.pinned(asked.catalogue_version).await;
+        let supply = supply.map_err(Failure::from)?;
+        let models = asked.upstream_models.iter();
+        let models = models.map(|model| supply.sheets(&asked.account, model, &asked.public_model));
+        Ok(Response::new(GetSheetsResponse {
+            models: models.collect(),
+        }))
     }
 
     async fn bind_response(

@@ -9,7 +9,7 @@ use switchboard_dialects::usage::{ModelUsage as PartUsage, usage_by_model};
 use switchboard_proto::{
     billing::v1::{ModelUsage, Settlement, VoidRequest},
     common::v1::UsageSource,
-    scheduler::v1::{LeaseUpdate, Release, lease_update::Update},
+    scheduler::v1::{GetSheetsRequest, LeaseUpdate, ModelSheets, Release, lease_update::Update},
 };
 
 use super::{Conductor, Course, admit::Request, select::estimated_tokens};
@@ -64,7 +64,7 @@ async fn record(
     if course.unfinished {
         settlement = course.live.story(|story| story.unfinished(now_us));
     }
-    settlement.models = models(request, &settlement);
+    settlement.models = Box::pin(models(conductor, request, &settlement)).await;
     settlement.span_id = switchboard_common::grpc::span_id();
     // From here on its drafts are late news.
     course.live.close();
@@ -85,28 +85,57 @@ pub(super) async fn hand_over(conductor: &Conductor, settlement: Settlement) {
     }
 }
 
-/// What each model used of an answer that the provider let several models make, with the sheet of those that have one here
-/// under the provider's name (CASES A24); the model that was asked for has the request's. Empty for any other answer.
-fn models(request: &Request, settlement: &Settlement) -> Vec<ModelUsage> {
+/// What each model used of an answer that the provider let several models make, each with its own sheets (CASES A24): its price is
+/// that of the model that has the provider's name here, or that this account serves with it. The model that was asked for has the
+/// request's. Empty for any other answer.
+async fn models(
+    conductor: &Conductor,
+    request: &Request,
+    settlement: &Settlement,
+) -> Vec<ModelUsage> {
     if settlement.usage_source() != UsageSource::Provider {
         return Vec::new();
     }
-    let asked = settlement.attempts.last().map(|last| &*last.upstream_model);
+    let Some(attempt) = settlement.attempts.last() else {
+        return Vec::new();
+    };
     let parts = usage_by_model(&settlement.usage_raw);
-    let is_asked = |name: &str| name.is_empty() || Some(name) == asked;
+    let is_asked = |name: &str| name.is_empty() || name == attempt.upstream_model;
     if parts.iter().all(|part| is_asked(&part.model)) {
         return Vec::new();
     }
-    let priced = |part: PartUsage| ModelUsage {
-        price_version: if is_asked(&part.model) {
-            0
-        } else {
-            request.catalogue.price_of(&part.model).unwrap_or(0)
-        },
-        usage: Some(usage::to_wire(&part.usage)),
-        model: part.model,
+    let mut call = tonic::Request::new(GetSheetsRequest {
+        catalogue_version: request.catalogue_version,
+        account: attempt.account.clone(),
+        public_model: request.resolved.public_name.clone(),
+        upstream_models: parts.iter().map(|part| part.model.clone()).collect(),
+    });
+    call.set_timeout(conductor.config.peer_timeout);
+    let sheets = match conductor.scheduler.clone().get_sheets(call).await {
+        Ok(answer) => answer.into_inner().models,
+        Err(status) => {
+            tracing::warn!(code = ?status.code(), "what several models cost is booked by the sheets of the one that was asked for");
+            Vec::new()
+        }
     };
-    parts.into_iter().map(priced).collect()
+    let sheets = sheets
+        .into_iter()
+        .chain(std::iter::repeat(ModelSheets::default()));
+    let priced = |(part, sheets): (PartUsage, ModelSheets)| {
+        let (price_version, cost_version) = if is_asked(&part.model) {
+            (0, 0)
+        } else {
+            let named = request.catalogue.price_of(&part.model);
+            (named.unwrap_or(sheets.price_version), sheets.cost_version)
+        };
+        ModelUsage {
+            price_version,
+            cost_version,
+            usage: Some(usage::to_wire(&part.usage)),
+            model: part.model,
+        }
+    };
+    parts.into_iter().zip(sheets).map(priced).collect()
 }
 
 /// Tokens of what nobody reported.

@@ -8,7 +8,7 @@ use switchboard_common::error::Reason;
 use switchboard_proto::{
     billing::v1::Ending,
     common::v1::{Dialect, Endpoint, UsageSource},
-    scheduler::v1::RateLimitState,
+    scheduler::v1::{ModelSheets, RateLimitState},
 };
 
 use switchboard_forwarder::Config;
@@ -259,12 +259,27 @@ async fn errors_in_a_success_move_on_and_the_callers_own_pass_in_their_form() {
 async fn each_model_of_a_providers_own_fallback_brings_its_sheet() {
     // CASES A24
     let rig = rig().await;
+    let sheets = |cost_version, price_version| ModelSheets {
+        cost_version,
+        price_version,
+    };
+    rig.world.change(|state| {
+        for (model, sheets) in [
+            ("upstream-gpt", sheets(30, 8)),
+            ("other", sheets(31, 9)),
+            ("served", sheets(32, 10)),
+        ] {
+            let key = ("one".to_owned(), model.to_owned());
+            state.sheets.insert(key, sheets);
+        }
+    });
     let mut said = message();
     said["model"] = "other".into();
     said["usage"]["iterations"] = json!([
         {"type": "message", "model": "upstream-gpt", "input_tokens": 900, "output_tokens": 0},
         {"type": "message", "model": "upstream-gpt", "input_tokens": 10, "output_tokens": 5},
         {"type": "fallback_message", "model": "other", "input_tokens": 40, "output_tokens": 20},
+        {"type": "fallback_message", "model": "served", "input_tokens": 1, "output_tokens": 1},
         {"type": "fallback_message", "model": "elsewhere", "input_tokens": 1, "output_tokens": 2},
     ]);
     rig.upstream.push(Script::json(200, &said));
@@ -273,20 +288,23 @@ async fn each_model_of_a_providers_own_fallback_brings_its_sheet() {
     let usage = settlement.usage.unwrap();
     assert_eq!(
         (usage.input_tokens, usage.output_tokens),
-        (Some(51), Some(27))
+        (Some(52), Some(28))
     );
     let models: Vec<_> = settlement
         .models
         .iter()
         .map(|part| {
             let output = part.usage.and_then(|usage| usage.output_tokens);
-            (part.model.as_str(), output, part.price_version)
+            let sheets = (part.price_version, part.cost_version);
+            (part.model.as_str(), output, sheets)
         })
         .collect();
     let expected = [
-        ("upstream-gpt", Some(5), 0),
-        ("other", Some(20), 5),
-        ("elsewhere", Some(2), 0),
+        // The attempt's and the request's hold for what was asked for; a public name goes before the account's.
+        ("upstream-gpt", Some(5), (0, 0)),
+        ("other", Some(20), (5, 31)),
+        ("served", Some(1), (10, 32)),
+        ("elsewhere", Some(2), (0, 0)),
     ];
     assert_eq!(models, expected);
     rig.end().await;

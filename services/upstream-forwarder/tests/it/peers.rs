@@ -19,9 +19,9 @@ use switchboard_proto::{
     scheduler::v1::{
         AcquireRequest, AcquireResponse, AdvanceRequest, AdvanceResponse, BindResponseRequest,
         BindResponseResponse, Candidate, CatalogueSnapshot, FindResponseRequest,
-        FindResponseResponse, GetRateLimitsRequest, GetRateLimitsResponse, LeaseAcks, LeaseUpdates,
-        RateLimitState, Release, Renewal, ResponseBinding, WatchCatalogueRequest,
-        lease_update::Update, scheduler_server::Scheduler,
+        FindResponseResponse, GetRateLimitsRequest, GetRateLimitsResponse, GetSheetsRequest,
+        GetSheetsResponse, LeaseAcks, LeaseUpdates, ModelSheets, RateLimitState, Release, Renewal,
+        ResponseBinding, WatchCatalogueRequest, lease_update::Update, scheduler_server::Scheduler,
     },
 };
 use tokio::sync::{Notify, watch};
@@ -44,6 +44,8 @@ pub struct State {
     pub acquire_error: Option<Failure>,
     pub acquired: Vec<AcquireRequest>,
     pub looked: Vec<GetRateLimitsRequest>,
+    /// By account and upstream model.
+    pub sheets: HashMap<(String, String), ModelSheets>,
     pub advanced: Vec<AdvanceRequest>,
     pub released: Vec<(String, Release)>,
     /// Who keeps which response, by tenant and id.
@@ -304,6 +306,21 @@ impl Scheduler for Fake {
             let rate_limits = state.rate_limits.clone();
             Ok(Response::new(GetRateLimitsResponse { rate_limits }))
         })
+    }
+
+    async fn get_sheets(
+        &self,
+        request: Request<GetSheetsRequest>,
+    ) -> Result<Response<GetSheetsResponse>, Status> {
+        let asked = request.into_inner();
+        let sheets = |model| {
+            let key = (asked.account.clone(), model);
+            self.0.state().sheets.get(&key).copied().unwrap_or_default()
+        };
+        let models = asked.upstream_models.into_iter().map(sheets);
+        Ok(Response::new(GetSheetsResponse {
+            models: models.collect(),
+        }))
     }
 
     async fn leases(

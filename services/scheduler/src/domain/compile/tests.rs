@@ -49,6 +49,20 @@ fn supply() -> Supply {
 }
 
 #[test]
+fn a_model_beside_the_one_that_was_asked_for_has_its_sheets_by_the_accounts_name() {
+    // CASES A24
+    let supply = supply();
+    let sheets = |account, upstream| {
+        let sheets = supply.sheets(account, upstream, "gpt-4o");
+        (sheets.cost_version, sheets.price_version)
+    };
+    assert_eq!(sheets("a", "x"), (3, 1));
+    assert_eq!(sheets("a", "gpt-4o"), (4, 0));
+    assert_eq!(sheets("b", "y"), (0, 1));
+    assert_eq!(sheets("b", "x"), (0, 0));
+}
+
+#[test]
 fn a_version_has_every_value_that_an_attempt_needs() {
     let supply = supply();
     let model = &supply.models["m"];
