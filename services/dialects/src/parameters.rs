@@ -27,6 +27,23 @@ pub struct Layout {
     pub turns: &'static str,
     /// The names under which an output limit may stand, one as good as another.
     pub limits: &'static [&'static str],
+    /// Parameters of which the caller gets what it asked for also where the upstream does not know them: their absence is no loss
+    /// that anyone is told.
+    pub seen_to: &'static [&'static str],
+}
+
+impl Layout {
+    /// Of a request that is a flat object of parameters but for these members.
+    #[must_use]
+    pub const fn flat(structural: &'static [&'static str]) -> Self {
+        Self {
+            structural,
+            nested: &[],
+            turns: "",
+            limits: &[],
+            seen_to: &[],
+        }
+    }
 }
 
 /// A linear change of range, in millionths.
@@ -266,7 +283,7 @@ impl Walk<'_> {
 
     /// Leaves a parameter out; `null` says nothing and is missed by nobody.
     fn leave_out(&mut self, name: &str, value: Value) -> Result<(), Stop> {
-        if value.kind == Kind::Null {
+        if value.kind == Kind::Null || self.layout.seen_to.contains(&name) {
             return Ok(());
         }
         if self.handling.reject {

@@ -8,6 +8,7 @@ use crate::carry::{AnswerStream, RawStream, StreamOptions};
 use crate::dialect::{Change, DialectRequest, Form, Needs, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
 use crate::json::Kind;
+use crate::parameters::Layout;
 use crate::request::{ModelField, RequestError, members, string};
 use crate::sse::{Framing, write_event};
 use crate::text::TextBuffer;
@@ -87,6 +88,9 @@ fn is_text(content_type: &str) -> bool {
         .is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/"))
 }
 
+/// Without a voice there is no speech; how it comes is not the upstream's to choose.
+const LAYOUT: Layout = Layout::flat(&["model", "input", "voice", "stream_format"]);
+
 impl DialectRequest for SpeechRequest {
     fn model(&self) -> &str {
         &self.model.name
@@ -122,6 +126,10 @@ impl DialectRequest for SpeechRequest {
 
     fn operation(&self) -> &'static str {
         "speech"
+    }
+
+    fn layout(&self) -> Option<&'static Layout> {
+        Some(&LAYOUT)
     }
 
     fn needs(&self) -> Needs {

@@ -20,6 +20,7 @@ const LAYOUT: Layout = Layout {
     nested: &[],
     turns: "messages",
     limits: &["max_completion_tokens", "max_tokens"],
+    seen_to: &[],
 };
 
 impl DialectRequest for ChatRequest {

@@ -18,6 +18,7 @@ const LAYOUT: Layout = Layout {
     nested: &[],
     turns: "",
     limits: &["max_tokens"],
+    seen_to: &[],
 };
 
 impl DialectRequest for CompletionsRequest {

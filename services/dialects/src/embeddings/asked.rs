@@ -7,8 +7,15 @@ use super::request::EmbeddingsRequest;
 use crate::carry::{AnswerStream, RawStream, StreamOptions};
 use crate::dialect::{Change, DialectRequest, Form, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
+use crate::parameters::Layout;
 use crate::text::TextBuffer;
 use crate::whole::malformed;
+
+/// Vectors are given the form that the caller asked for whatever form they come in (CASES D10).
+const LAYOUT: Layout = Layout {
+    seen_to: &["encoding_format"],
+    ..Layout::flat(&["model", "input"])
+};
 
 impl DialectRequest for EmbeddingsRequest {
     fn model(&self) -> &str {
@@ -29,6 +36,10 @@ impl DialectRequest for EmbeddingsRequest {
 
     fn operation(&self) -> &'static str {
         "embeddings"
+    }
+
+    fn layout(&self) -> Option<&'static Layout> {
+        Some(&LAYOUT)
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {

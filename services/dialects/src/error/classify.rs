@@ -378,7 +378,8 @@ impl Said {
         if self.says(POLICY) && !matches!(status, Some(401 | 402 | 429 | 500..)) {
             return Class::ContentPolicy;
         }
-        if matches!(status, Some(402 | 403 | 429) | None) && self.says(QUOTA) {
+        // Whatever the status is: no request is to blame for it.
+        if self.says(QUOTA) && !matches!(status, Some(401 | 500..)) {
             return Class::Quota;
         }
         match status {

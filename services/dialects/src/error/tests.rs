@@ -158,9 +158,13 @@ fn money_gone_is_told_from_a_rate_limit_by_its_code() {
         "credit_balance_exhausted",
         "enforced_spend_limit_reached",
     ] {
-        let error = http(429, &openai(code));
-        assert_eq!(error.class, Class::Quota, "{code}");
-        assert_eq!(error.class.wire(), (503, "upstream_credentials_exhausted"));
+        // Some say it with the status of a request that is wrong.
+        for status in [400, 402, 403, 429] {
+            let error = http(status, &openai(code));
+            assert_eq!(error.class, Class::Quota, "{status} {code}");
+            assert_eq!(error.class.wire(), (503, "upstream_credentials_exhausted"));
+            assert!(error.for_caller(Shape::OpenAi).is_none());
+        }
     }
     assert_eq!(
         http(429, &openai("rate_limit_exceeded")).class,

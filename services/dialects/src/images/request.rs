@@ -9,6 +9,7 @@ use crate::dialect::{Change, DialectRequest, Form, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
 use crate::json::{Edit, Span, Value, splice};
 use crate::multipart::{FormData, is_form};
+use crate::parameters::Layout;
 use crate::request::{ModelField, RequestError, boolean, members, string};
 use crate::text::TextBuffer;
 use crate::typed::TypedStream;
@@ -109,6 +110,8 @@ impl ImagesRequest {
     }
 }
 
+const LAYOUT: Layout = Layout::flat(&["model", "prompt", "image", "images", "mask", "stream"]);
+
 impl DialectRequest for ImagesRequest {
     fn model(&self) -> &str {
         match &self.body {
@@ -143,6 +146,11 @@ impl DialectRequest for ImagesRequest {
 
     fn operation(&self) -> &'static str {
         "image_generation"
+    }
+
+    fn layout(&self) -> Option<&'static Layout> {
+        // The parts of a form are not read for it.
+        matches!(self.body, BodyKind::Json(_)).then_some(&LAYOUT)
     }
 
     fn content_type(&self) -> Option<&str> {

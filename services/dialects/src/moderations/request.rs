@@ -8,6 +8,7 @@ use crate::chat::quote;
 use crate::dialect::{Change, DialectRequest, Form, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
 use crate::json::{Cursor, Edit, JsonError, Kind, Value, splice};
+use crate::parameters::Layout;
 use crate::request::{ModelField, RequestError, members};
 use crate::text::TextBuffer;
 
@@ -93,6 +94,8 @@ const fn length(value: Value) -> usize {
     value.span.end - value.span.start
 }
 
+const LAYOUT: Layout = Layout::flat(&["model", "input"]);
+
 impl DialectRequest for ModerationsRequest {
     fn model(&self) -> &str {
         if self.model.name.is_empty() {
@@ -116,6 +119,10 @@ impl DialectRequest for ModerationsRequest {
 
     fn operation(&self) -> &'static str {
         "moderations"
+    }
+
+    fn layout(&self) -> Option<&'static Layout> {
+        Some(&LAYOUT)
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {

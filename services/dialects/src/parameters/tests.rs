@@ -7,12 +7,14 @@ const CHAT: Layout = Layout {
     nested: &[],
     turns: "messages",
     limits: &["max_completion_tokens", "max_tokens"],
+    seen_to: &[],
 };
 const GEMINI: Layout = Layout {
     structural: &["contents"],
     nested: &["generationConfig"],
     turns: "contents",
     limits: &["maxOutputTokens"],
+    seen_to: &[],
 };
 const DROP: Handling = Handling {
     reject: false,
@@ -178,5 +180,41 @@ proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         let _any = sample().apply(&CHAT, DROP, &Bytes::from(bytes));
+    }
+}
+
+#[test]
+fn every_endpoint_of_json_has_its_parameters_and_keeps_what_is_none() {
+    use crate::dialect::DialectRequest;
+    use crate::{
+        audio::SpeechRequest, embeddings::EmbeddingsRequest, images::ImagesRequest,
+        moderations::ModerationsRequest, rerank::RerankRequest,
+    };
+    let map = Parameters {
+        supported: set(&["taken"]),
+        ..Parameters::default()
+    };
+    let kept = [
+        r#"{"model":"m","input":"a""#,
+        r#"{"model":"m","input":"b""#,
+        r#"{"model":"m","query":"q","documents":["d"]"#,
+        r#"{"model":"m","input":"c","voice":"v""#,
+        r#"{"model":"m","prompt":"p""#,
+    ];
+    let whole = kept.map(|kept| format!(r#"{kept},"other":1,"taken":2}}"#));
+    let [embeddings, moderations, rerank, speech, images] = &whole;
+    let requests: [Box<dyn DialectRequest>; 5] = [
+        Box::new(EmbeddingsRequest::peek(embeddings.as_bytes()).unwrap()),
+        Box::new(ModerationsRequest::peek(moderations.as_bytes()).unwrap()),
+        Box::new(RerankRequest::peek(rerank.as_bytes()).unwrap()),
+        Box::new(SpeechRequest::peek(speech.as_bytes()).unwrap()),
+        Box::new(ImagesRequest::peek("application/json", images.as_bytes(), false).unwrap()),
+    ];
+    for ((request, body), kept) in requests.iter().zip(&whole).zip(kept) {
+        let (out, dropped) = applied(&map, request.layout().unwrap(), DROP, body);
+        assert_eq!(
+            (out, &*dropped),
+            (format!(r#"{kept},"taken":2}}"#), "other")
+        );
     }
 }

@@ -8,6 +8,7 @@ use crate::dialect::{Change, DialectRequest, Form, ReadOptions, WholeAnswer};
 use crate::error::UpstreamError;
 use crate::inputs::items;
 use crate::json::{Cursor, JsonError, Kind, Value};
+use crate::parameters::Layout;
 use crate::request::{ModelField, RequestError, limit, members};
 use crate::text::TextBuffer;
 
@@ -95,6 +96,8 @@ fn strings(cursor: &mut Cursor<'_>, out: &mut TextBuffer) -> Result<(), JsonErro
     Ok(())
 }
 
+const LAYOUT: Layout = Layout::flat(&["model", "query", "documents"]);
+
 impl DialectRequest for RerankRequest {
     fn model(&self) -> &str {
         &self.model.name
@@ -114,6 +117,10 @@ impl DialectRequest for RerankRequest {
 
     fn operation(&self) -> &'static str {
         "rerank"
+    }
+
+    fn layout(&self) -> Option<&'static Layout> {
+        Some(&LAYOUT)
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {
