@@ -224,7 +224,8 @@ record! {
 record! {
     /// What parameters a server understands (FWD-11).
     Parameters {
-        /// Parameters it takes.
+        /// Parameters it takes (`tools` and `stop` are some, too) of requests in JSON. What a request is made of, such as
+        /// `model`, `messages`, `input` and `stream`, is always taken.
         (shown "everything passes through")
         supported: Option<Vec<String>>,
         /// Ours to its names.
@@ -252,11 +253,11 @@ record! {
 record! {
     /// A vendor's code, also inside a 200 (DIAL-4).
     ErrorRule {
-        /// JSON path in the answer's body.
+        /// JSON path in the answer's body; begins with `$.`.
         path: String,
         /// The value there.
         equals: Option<String>,
-        /// A pattern of the value there, instead.
+        /// The whole value there, instead: `*` stands for any text, capitals count, nothing else is special.
         matches: Option<String>,
         /// What it means.
         means: ErrorMeaning,
