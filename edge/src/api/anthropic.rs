@@ -11,6 +11,9 @@ use switchboard_proto::common::v1::{self as proto, Dialect};
 
 use super::{Edge, Endpoint, serve, spellings, wrong_method};
 
+/// With which header this dialect's clients say which version they speak.
+const VERSION: &str = "anthropic-version";
+
 const MESSAGES: Endpoint = Endpoint {
     route: "/v1/messages",
     dialect: Dialect::AnthropicMessages,
@@ -45,9 +48,15 @@ pub(super) fn routes() -> Router<Edge> {
     router
 }
 
+/// Whether a request that nobody serves is one of this dialect.
+pub(super) fn is_meant(path: &str, headers: &HeaderMap) -> bool {
+    let messages = path.strip_prefix("/v1").unwrap_or(path);
+    headers.contains_key(VERSION) || messages.starts_with("/messages/")
+}
+
 /// A path of models, which several vendors' clients share (PROTOCOLS §1.1): Anthropic's says which version it speaks.
 pub(super) fn models(endpoint: Endpoint, headers: &HeaderMap) -> Endpoint {
-    if headers.contains_key("anthropic-version") {
+    if headers.contains_key(VERSION) {
         Endpoint {
             dialect: Dialect::AnthropicMessages,
             what: proto::Endpoint::AnthropicModels,

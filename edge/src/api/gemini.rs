@@ -15,8 +15,10 @@ use switchboard_proto::common::v1::{self as proto, Dialect};
 
 use super::{Edge, Endpoint, named, refuse, serve, wrong_method};
 
-/// Where only this dialect's paths lie.
-pub(super) const VERSION: &str = "/v1beta/";
+/// Where only this dialect's paths lie, served or not.
+const VERSIONS: [&str; 2] = ["/v1beta/", "/v1alpha/"];
+/// Under which name this dialect's clients bring their key.
+const KEY: &str = "x-goog-api-key";
 
 const MODELS: Endpoint = endpoint("/v1beta/models", proto::Endpoint::GeminiModels, false);
 const MODEL: Endpoint = endpoint(
@@ -112,9 +114,14 @@ pub(super) fn routes() -> Router<Edge> {
     )
 }
 
+/// Whether a request that nobody serves is one of this dialect.
+pub(super) fn is_meant(path: &str, headers: &HeaderMap) -> bool {
+    headers.contains_key(KEY) || VERSIONS.iter().any(|version| path.starts_with(version))
+}
+
 /// A path of models, which several vendors' clients share (PROTOCOLS §1.1): Gemini's brings its key under a name of its own.
 pub(super) fn models(endpoint: Endpoint, headers: &HeaderMap) -> Endpoint {
-    if headers.contains_key("x-goog-api-key") {
+    if headers.contains_key(KEY) {
         Endpoint {
             dialect: Dialect::GeminiGenerate,
             what: proto::Endpoint::GeminiModels,

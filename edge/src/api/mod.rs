@@ -195,7 +195,7 @@ async fn relay(
     Ok(response::respond(begun, teller, in_flight))
 }
 
-/// A path that is none of ours. It may be meant for any vendor's dialect; only Gemini's has a version of its own.
+/// A path that is none of ours, in the form of the vendor for whose API it is meant.
 pub(crate) async fn unknown(State(edge): State<Edge>, request: Request) -> Response<Body> {
     let failure = Failure::new(
         Reason::NotFound,
@@ -205,8 +205,11 @@ pub(crate) async fn unknown(State(edge): State<Edge>, request: Request) -> Respo
             printable(request.uri().path())
         ),
     );
-    let shape = if request.uri().path().starts_with(gemini::VERSION) {
+    let (path, headers) = (request.uri().path(), request.headers());
+    let shape = if gemini::is_meant(path, headers) {
         Shape::Gemini
+    } else if anthropic::is_meant(path, headers) {
+        Shape::Anthropic
     } else {
         Shape::OpenAi
     };

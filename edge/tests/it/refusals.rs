@@ -77,6 +77,7 @@ async fn geminis_paths_are_refused_in_geminis_form() {
             "INVALID_ARGUMENT",
         ),
         ("GET /v1beta/nothing", 404, "NOT_FOUND"),
+        ("POST /v1alpha/models/m:generateContent", 404, "NOT_FOUND"),
         ("DELETE /v1beta/models/m", 405, "INVALID_ARGUMENT"),
         ("POST /v1beta/models", 405, "INVALID_ARGUMENT"),
     ] {
@@ -93,6 +94,26 @@ async fn geminis_paths_are_refused_in_geminis_form() {
         assert_eq!(body["error"]["status"], "UNAVAILABLE", "{path}");
         let answer = rig.send(&request(&format!("GET {path}"), "")).await;
         assert_eq!(answer.code(), "unavailable", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_served_of_anthropics_api_is_refused_in_its_form() {
+    let rig = Rig::start(Config::default()).await;
+    let by_header = "anthropic-version: 2023-06-01\r\n";
+    for (line, headers) in [
+        ("GET /v1/messages/batches", ""),
+        ("GET /messages/batches/b", ""),
+        ("GET /v1/files", by_header),
+    ] {
+        let answer = rig.send(&request(line, headers)).await;
+        assert_eq!(answer.status(), "404", "{line}");
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(body["type"], "error", "{line}: {body}");
+        assert_eq!(body["error"]["type"], "not_found_error", "{line}");
+        let id = body["request_id"].as_str().unwrap();
+        let header = format!("\r\nrequest-id: {id}\r\n");
+        assert!(answer.head.contains(&header), "{line}: {}", answer.head);
     }
 }
 
