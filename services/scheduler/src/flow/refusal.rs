@@ -144,7 +144,8 @@ fn resting(choice: &Choice<'_>, public_model: &str) -> Failure {
                 "no upstream of model `{public_model}` accepts our credentials or has quota left; this is not about your API key"
             ),
         )
-    } else if choice.all_rest_for(|why| why == Why::RateLimited) {
+    } else if choice.all_rest_for(|why| why.is_ours() || why == Why::RateLimited) {
+        // Those that are limited are back soon, whatever keeps the others away.
         Failure::new(
             Reason::RateLimitExceeded,
             format!(

@@ -80,7 +80,7 @@ async fn when_all_rest_for_one_kind_of_reason_the_caller_is_told_it() {
         (Credential, Credential, Reason::UpstreamCredentialsExhausted),
         (Quota, Credential, Reason::UpstreamCredentialsExhausted),
         (RateLimited, RateLimited, Reason::RateLimitExceeded),
-        (RateLimited, Credential, Reason::NoAccount),
+        (RateLimited, Credential, Reason::RateLimitExceeded),
         (Address, Address, Reason::UpstreamFailed),
         (Address, Credential, Reason::NoAccount),
         (Overloaded, Overloaded, Reason::NoAccount),
@@ -343,7 +343,10 @@ async fn advance_passes_over_what_rests_and_tells_how_long() {
     let (next, retry) = node.advance(&request, failed, &["b"], 1).await;
     assert_eq!((next, retry), (None, Some(30_000)));
     // What the failed attempt taught counts as well.
-    assert_eq!(node.refused(asked()).await.reason, Reason::NoAccount);
+    assert_eq!(
+        node.refused(asked()).await.reason,
+        Reason::RateLimitExceeded
+    );
 }
 
 async fn end_b(node: &Node, seconds: u64) {
