@@ -253,7 +253,7 @@ record! {
 record! {
     /// A vendor's code, also inside a 200 (DIAL-4).
     ErrorRule {
-        /// JSON path in the answer's body; begins with `$.`.
+        /// JSON path in the answer's body; it begins with `$`, as in `$.error.code`.
         path: String,
         /// The value there.
         equals: Option<String>,

@@ -32,7 +32,7 @@ pub(super) fn check(context: &Context<'_>, errors: &mut Problems<'_>, warnings: 
         address(account, &at, errors, warnings);
         credential(context, account, &at, errors);
         numbers(account, &at, errors, warnings);
-        language(account, &at, errors);
+        language(account, &at, errors, warnings);
         some_or_absent(account.dialects.as_ref(), &at.key("dialects"), errors);
     }
     let list = root.key("oauth_providers");
@@ -205,7 +205,12 @@ fn numbers(
     }
 }
 
-fn language(account: &Account, at: &Path<'_>, errors: &mut Problems<'_>) {
+fn language(
+    account: &Account,
+    at: &Path<'_>,
+    errors: &mut Problems<'_>,
+    warnings: &mut Problems<'_>,
+) {
     if let Some(dialects) = &account.dialects {
         let list = at.key("dialects");
         if dialects.is_empty() {
@@ -236,6 +241,13 @@ fn language(account: &Account, at: &Path<'_>, errors: &mut Problems<'_>) {
                 "add `equals: VALUE`, or remove one of the two",
             );
         }
+        if let Some(pattern) = rule.matches.as_deref().filter(|it| is_regex(it)) {
+            warnings.report(
+                &rule_at.key("matches"),
+                format!("`{pattern}` looks like a regular expression, and is none"),
+                "write all of the value, with `*` for any text, e.g. `*quota*`",
+            );
+        }
         if !is_json_path(&rule.path) {
             errors.report(
                 &rule_at.key("path"),
@@ -261,6 +273,13 @@ fn renamed(parameters: &Parameters, at: &Path<'_>, errors: &mut Problems<'_>) {
             );
         }
     }
+}
+
+/// Whether a pattern, in which `*` alone has a meaning, was meant as a regular expression.
+fn is_regex(pattern: &str) -> bool {
+    ["(?", ".*", "\\"].iter().any(|sign| pattern.contains(sign))
+        || pattern.starts_with('^')
+        || pattern.ends_with('$')
 }
 
 /// `$`, then `.name`, `['name']` or `[0]` any number of times.

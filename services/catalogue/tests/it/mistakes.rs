@@ -74,6 +74,25 @@ fn the_base_has_no_mistake() {
 }
 
 #[test]
+fn a_vendors_code_that_is_written_as_a_regular_expression_is_a_warning() {
+    let warned = |pattern: &str| {
+        let credential = "credential: env:KEY";
+        let rule = format!(
+            "{credential}\n    errors: [{{path: $.code, matches: '{pattern}', means: failed}}]"
+        );
+        let parsed = parse(&BASE.replace(credential, &rule), "c.yaml").unwrap();
+        let of = |path: &str| path == "accounts[0].errors[0].matches";
+        parsed.warnings.iter().any(|warning| of(&warning.path))
+    };
+    for pattern in ["(?i)quota", "a.*b", r"\d+", "^quota", "quota$"] {
+        assert!(warned(pattern), "{pattern}");
+    }
+    for pattern in ["quota", "*quota*", "E.1*", "*(x)", "a^b$c"] {
+        assert!(!warned(pattern), "{pattern}");
+    }
+}
+
+#[test]
 fn a_price_that_leaves_half_of_a_request_free_is_a_warning() {
     let half = |from: &str, to: &str| {
         let parsed = parse(&BASE.replace(from, to), "c.yaml").unwrap();
