@@ -59,10 +59,10 @@ pub(crate) fn parameters(input: &[u8]) {
     nothing_declared_changes_nothing(layout, &body);
     for capped in [false, true] {
         let handling = |reject| Handling { reject, capped };
-        let applied = map.apply(layout, handling(false), &body);
+        let applied = map.apply(layout, handling(false), None, &body);
         let applied = applied.expect("nothing is refused where it is to be dropped");
         assert_json(&applied.body, "a request with declared parameters");
-        let strict = map.apply(layout, handling(true), &body);
+        let strict = map.apply(layout, handling(true), None, &body);
         match (&strict, applied.dropped.first()) {
             (Ok(same), None) => assert_eq!(*same, applied),
             (Err(refused), Some(first)) => assert_eq!(refused.0, *first),
@@ -84,7 +84,7 @@ fn nothing_declared_changes_nothing(layout: &Layout, body: &Bytes) {
         reject: true,
         capped: false,
     };
-    let applied = Parameters::default().apply(layout, handling, body);
+    let applied = Parameters::default().apply(layout, handling, None, body);
     let applied = applied.expect("all are supported");
     assert_eq!(applied.dropped, Vec::<String>::new());
     assert_same_but(body, &applied.body, &[]);

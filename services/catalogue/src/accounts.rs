@@ -224,8 +224,8 @@ record! {
 record! {
     /// What parameters a server understands (FWD-11).
     Parameters {
-        /// Parameters it takes (`tools` and `stop` are some, too) of requests in JSON. What a request is made of, such as
-        /// `model`, `messages`, `input` and `stream`, is always taken.
+        /// Parameters it takes (`tools` and `stop` are some, too). What a request is made of, such as `model`, `messages`,
+        /// `input` and `stream`, is always taken.
         (shown "everything passes through")
         supported: Option<Vec<String>>,
         /// Ours to its names.

@@ -29,13 +29,17 @@ pub(crate) struct FormData<'a> {
 
 /// One part.
 #[derive(Debug)]
-struct Part {
-    name: String,
+pub(crate) struct Part {
+    pub(crate) name: String,
     /// It has a file name.
     file: bool,
     /// Its content is written in another coding than its own bytes.
     coded: bool,
-    content: Span,
+    /// From its boundary to the next one.
+    pub(crate) whole: Span,
+    /// Its headers, without the end of the last line.
+    pub(crate) head: Span,
+    pub(crate) content: Span,
 }
 
 impl<'a> FormData<'a> {
@@ -88,8 +92,13 @@ impl<'a> FormData<'a> {
             };
             let stop = (start - 2 + length).max(start);
             let head = bounded.get(2..end).unwrap_or_default();
-            parts.push(Part::read(head, Span::new(start, stop))?);
-            at = start - 2 + length + delimiter.len();
+            let next = start - 2 + length + delimiter.len();
+            parts.push(Part {
+                whole: Span::new(at - opening.len(), next - opening.len()),
+                head: Span::new(head_at + 2, head_at + end.max(2)),
+                ..Part::read(head, Span::new(start, stop))?
+            });
+            at = next;
         }
     }
 
@@ -173,6 +182,19 @@ impl<'a> FormData<'a> {
         }
     }
 
+    /// All parts, in their order.
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// A part's plain text, if it is one.
+    pub(crate) fn text(&self, part: &Part) -> Option<&'a str> {
+        if part.file || part.coded {
+            return None;
+        }
+        std::str::from_utf8(self.content(part)).ok()
+    }
+
     /// The contents of the parts of these names.
     pub(crate) fn contents(
         &self,
@@ -238,6 +260,8 @@ impl Part {
             file,
             coded,
             content,
+            whole: content,
+            head: content,
         })
     }
 }

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::chat::quote;
-use crate::json::{Cursor, JsonError, Kind, Value, whole_number};
+use crate::json::{Cursor, Edit, JsonError, Kind, Value, splice, whole_number};
+use crate::multipart::{FormData, is_form};
 
 /// Where a dialect's parameters stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,23 +28,9 @@ pub struct Layout {
     pub turns: &'static str,
     /// The names under which an output limit may stand, one as good as another.
     pub limits: &'static [&'static str],
-    /// Parameters of which the caller gets what it asked for also where the upstream does not know them: their absence is no loss
-    /// that anyone is told.
-    pub seen_to: &'static [&'static str],
-}
-
-impl Layout {
-    /// Of a request that is a flat object of parameters but for these members.
-    #[must_use]
-    pub const fn flat(structural: &'static [&'static str]) -> Self {
-        Self {
-            structural,
-            nested: &[],
-            turns: "",
-            limits: &[],
-            seen_to: &[],
-        }
-    }
+    /// Parameters that say in which form the answer comes, and that callers get from us where the upstream does not take
+    /// them: left out, they are missed by nobody.
+    pub met: &'static [&'static str],
 }
 
 /// A linear change of range, in millionths.
@@ -124,7 +111,7 @@ impl Parameters {
         *self == Self::default()
     }
 
-    /// Applies the map to a request's body.
+    /// Applies the map to a request's body: JSON, or the form that `content_type` tells of.
     ///
     /// # Errors
     /// When a parameter is unsupported and that is to be an error.
@@ -132,26 +119,38 @@ impl Parameters {
         &self,
         layout: &Layout,
         handling: Handling,
+        content_type: Option<&str>,
         body: &Bytes,
     ) -> Result<Applied, Unsupported> {
         let unchanged = Applied {
             body: body.clone(),
             dropped: Vec::new(),
         };
-        let Ok(text) = std::str::from_utf8(body) else {
-            return Ok(unchanged);
-        };
         let mut walk = Walk {
             map: self,
             layout,
             handling,
-            text,
-            out: String::with_capacity(text.len() + 64),
+            text: "",
+            out: String::new(),
             dropped: Vec::new(),
         };
-        match walk.members(&mut Cursor::new(text), layout.structural) {
-            Ok(()) => Ok(Applied {
-                body: walk.out.into(),
+        let applied = if let Some(form) = content_type.filter(|kind| is_form(kind)) {
+            let Ok(form) = FormData::read(form, body) else {
+                return Ok(unchanged);
+            };
+            walk.parts(&form).map(|edits| splice(body, edits))
+        } else {
+            let Ok(text) = std::str::from_utf8(body) else {
+                return Ok(unchanged);
+            };
+            walk.text = text;
+            walk.out.reserve(text.len() + 64);
+            walk.members(&mut Cursor::new(text), layout.structural)
+                .map(|()| std::mem::take(&mut walk.out).into())
+        };
+        match applied {
+            Ok(body) => Ok(Applied {
+                body,
                 dropped: walk.dropped,
             }),
             Err(Stop::Unsupported(unsupported)) => Err(unsupported),
@@ -199,7 +198,10 @@ impl Walk<'_> {
                 continue;
             }
             let Some(known) = self.taken_as(&name) else {
-                self.leave_out(&name, value)?;
+                // `null` says nothing and is missed by nobody.
+                if value.kind != Kind::Null {
+                    self.leave_out(&name)?;
+                }
                 continue;
             };
             // One limit goes out, the one that holds, under one of its names.
@@ -268,12 +270,9 @@ impl Walk<'_> {
 
     fn parameter(&mut self, name: &str, value: Value) {
         let raw = value.span.of(self.text);
-        let scaled = self
-            .map
-            .rescale
-            .get(name)
+        let scaled = Some(raw)
             .filter(|_| value.kind == Kind::Number)
-            .and_then(|rescale| rescale.apply(raw.parse().ok()?));
+            .and_then(|raw| self.scaled(name, raw));
         let called = self.map.rename.get(name).map_or(name, String::as_str);
         self.separate();
         self.out.push_str(&quote(called));
@@ -281,9 +280,45 @@ impl Walk<'_> {
         self.out.push_str(scaled.as_deref().unwrap_or(raw));
     }
 
-    /// Leaves a parameter out; `null` says nothing and is missed by nobody.
-    fn leave_out(&mut self, name: &str, value: Value) -> Result<(), Stop> {
-        if value.kind == Kind::Null || self.layout.seen_to.contains(&name) {
+    fn scaled(&self, name: &str, raw: &str) -> Option<String> {
+        self.map.rescale.get(name)?.apply(raw.trim().parse().ok()?)
+    }
+
+    /// The parts of a form that change. A list is as many parts, whose name may end in `[]`; a file keeps its head.
+    fn parts(&mut self, form: &FormData<'_>) -> Result<Vec<Edit<'static>>, Stop> {
+        let mut edits = Vec::new();
+        for part in form.parts() {
+            let (bare, list) = match part.name.strip_suffix("[]") {
+                Some(bare) => (bare, "[]"),
+                None => (&*part.name, ""),
+            };
+            if self.layout.structural.contains(&bare) {
+                continue;
+            }
+            let taken = self.taken_as(bare).is_some() || self.taken_as(&part.name).is_some();
+            if !taken {
+                self.leave_out(&part.name)?;
+                edits.push(Edit::replace(part.whole, ""));
+                continue;
+            }
+            let Some(text) = form.text(part) else {
+                continue;
+            };
+            if let Some(called) = self.map.rename.get(bare) {
+                let called = format!("{called}{list}").replace('"', "\\\"");
+                let head = format!(r#"Content-Disposition: form-data; name="{called}""#);
+                edits.push(Edit::replace(part.head, head));
+            }
+            if let Some(scaled) = self.scaled(bare, text) {
+                edits.push(Edit::replace(part.content, scaled));
+            }
+        }
+        Ok(edits)
+    }
+
+    /// Leaves a parameter out.
+    fn leave_out(&mut self, name: &str) -> Result<(), Stop> {
+        if self.layout.met.contains(&name) {
             return Ok(());
         }
         if self.handling.reject {

@@ -88,8 +88,14 @@ fn is_text(content_type: &str) -> bool {
         .is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/"))
 }
 
-/// Without a voice there is no speech; how it comes is not the upstream's to choose.
-const LAYOUT: Layout = Layout::flat(&["model", "input", "voice", "stream_format"]);
+/// What is no parameter of a speech request. Audio from an upstream that knows no events is made into them.
+const LAYOUT: Layout = Layout {
+    structural: &["model", "input", "voice"],
+    nested: &[],
+    turns: "",
+    limits: &[],
+    met: &["stream_format"],
+};
 
 impl DialectRequest for SpeechRequest {
     fn model(&self) -> &str {
@@ -128,15 +134,15 @@ impl DialectRequest for SpeechRequest {
         "speech"
     }
 
-    fn layout(&self) -> Option<&'static Layout> {
-        Some(&LAYOUT)
-    }
-
     fn needs(&self) -> Needs {
         Needs {
             audio: true,
             ..Needs::default()
         }
+    }
+
+    fn layout(&self) -> Option<&'static Layout> {
+        Some(&LAYOUT)
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {

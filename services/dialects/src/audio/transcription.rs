@@ -8,6 +8,7 @@ use crate::dialect::{Change, DialectRequest, Form, Needs, ReadOptions, WholeAnsw
 use crate::error::UpstreamError;
 use crate::json::{Edit, Span, splice};
 use crate::multipart::FormData;
+use crate::parameters::Layout;
 use crate::request::RequestError;
 use crate::sse::Framing;
 use crate::text::TextBuffer;
@@ -63,6 +64,15 @@ impl TranscriptionRequest {
     }
 }
 
+/// What is no parameter of a transcription; how its answer is read depends on `response_format`.
+const LAYOUT: Layout = Layout {
+    structural: &["model", "file", "stream", "response_format"],
+    nested: &[],
+    turns: "",
+    limits: &[],
+    met: &[],
+};
+
 impl DialectRequest for TranscriptionRequest {
     fn model(&self) -> &str {
         &self.model
@@ -113,6 +123,10 @@ impl DialectRequest for TranscriptionRequest {
 
     fn content_type(&self) -> Option<&str> {
         Some(&self.content_type)
+    }
+
+    fn layout(&self) -> Option<&'static Layout> {
+        Some(&LAYOUT)
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {

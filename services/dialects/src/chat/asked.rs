@@ -20,7 +20,7 @@ const LAYOUT: Layout = Layout {
     nested: &[],
     turns: "messages",
     limits: &["max_completion_tokens", "max_tokens"],
-    seen_to: &[],
+    met: &[],
 };
 
 impl DialectRequest for ChatRequest {

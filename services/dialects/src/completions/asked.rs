@@ -18,7 +18,7 @@ const LAYOUT: Layout = Layout {
     nested: &[],
     turns: "",
     limits: &["max_tokens"],
-    seen_to: &[],
+    met: &[],
 };
 
 impl DialectRequest for CompletionsRequest {

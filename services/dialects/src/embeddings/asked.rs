@@ -11,10 +11,13 @@ use crate::parameters::Layout;
 use crate::text::TextBuffer;
 use crate::whole::malformed;
 
-/// Vectors are given the form that the caller asked for whatever form they come in (CASES D10).
+/// What is no parameter of an embeddings request. Vectors come in the encoding that was asked for, whatever the upstream gives.
 const LAYOUT: Layout = Layout {
-    seen_to: &["encoding_format"],
-    ..Layout::flat(&["model", "input"])
+    structural: &["model", "input"],
+    nested: &[],
+    turns: "",
+    limits: &[],
+    met: &["encoding_format"],
 };
 
 impl DialectRequest for EmbeddingsRequest {

@@ -1,6 +1,7 @@
 //! Codes, types and words by which upstreams tell what went wrong.
 
-/// Codes and types (any case) that say that the account's money or plan is used up. They come as 402, 403 or 429.
+/// Codes and types (any case) that say that the account's money or plan is used up. Some come with the status of a
+/// request that is wrong.
 pub(super) const QUOTA: &[&str] = &[
     "insufficient_quota",
     "billing_error",

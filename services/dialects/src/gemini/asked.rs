@@ -18,7 +18,7 @@ const LAYOUT: Layout = Layout {
     nested: &["generationConfig", "generation_config"],
     turns: "contents",
     limits: &["maxOutputTokens", "max_output_tokens"],
-    seen_to: &[],
+    met: &[],
 };
 
 impl DialectRequest for GeminiRequest {

@@ -110,7 +110,14 @@ impl ImagesRequest {
     }
 }
 
-const LAYOUT: Layout = Layout::flat(&["model", "prompt", "image", "images", "mask", "stream"]);
+/// What is no parameter of an images request, as JSON or as a form.
+const LAYOUT: Layout = Layout {
+    structural: &["model", "prompt", "image", "images", "mask", "stream"],
+    nested: &[],
+    turns: "",
+    limits: &[],
+    met: &[],
+};
 
 impl DialectRequest for ImagesRequest {
     fn model(&self) -> &str {
@@ -148,16 +155,15 @@ impl DialectRequest for ImagesRequest {
         "image_generation"
     }
 
-    fn layout(&self) -> Option<&'static Layout> {
-        // The parts of a form are not read for it.
-        matches!(self.body, BodyKind::Json(_)).then_some(&LAYOUT)
-    }
-
     fn content_type(&self) -> Option<&str> {
         match &self.body {
             BodyKind::Json(_) => None,
             BodyKind::Form { content_type, .. } => Some(content_type),
         }
+    }
+
+    fn layout(&self) -> Option<&'static Layout> {
+        Some(&LAYOUT)
     }
 
     fn prepare(&self, body: &Bytes, change: &Change<'_>) -> Bytes {

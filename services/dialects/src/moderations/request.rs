@@ -94,7 +94,14 @@ const fn length(value: Value) -> usize {
     value.span.end - value.span.start
 }
 
-const LAYOUT: Layout = Layout::flat(&["model", "input"]);
+/// What is no parameter of a moderations request.
+const LAYOUT: Layout = Layout {
+    structural: &["model", "input"],
+    nested: &[],
+    turns: "",
+    limits: &[],
+    met: &[],
+};
 
 impl DialectRequest for ModerationsRequest {
     fn model(&self) -> &str {

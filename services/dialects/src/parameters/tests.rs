@@ -7,14 +7,14 @@ const CHAT: Layout = Layout {
     nested: &[],
     turns: "messages",
     limits: &["max_completion_tokens", "max_tokens"],
-    seen_to: &[],
+    met: &[],
 };
 const GEMINI: Layout = Layout {
     structural: &["contents"],
     nested: &["generationConfig"],
     turns: "contents",
     limits: &["maxOutputTokens"],
-    seen_to: &[],
+    met: &[],
 };
 const DROP: Handling = Handling {
     reject: false,
@@ -44,7 +44,12 @@ fn sample() -> Parameters {
 }
 
 fn applied(map: &Parameters, layout: &Layout, handling: Handling, body: &str) -> (String, String) {
-    let applied = map.apply(layout, handling, &Bytes::copy_from_slice(body.as_bytes()));
+    let applied = map.apply(
+        layout,
+        handling,
+        None,
+        &Bytes::copy_from_slice(body.as_bytes()),
+    );
     let applied = applied.unwrap();
     let body = String::from_utf8(applied.body.to_vec()).unwrap();
     (body, applied.dropped.join(","))
@@ -71,11 +76,12 @@ fn an_unsupported_parameter_is_refused_by_name_where_that_is_declared() {
     let refused = sample().apply(
         &CHAT,
         reject,
+        None,
         &body(r#"{"model":"m","messages":[],"top_p":0.5}"#),
     );
     assert_eq!(refused, Err(Unsupported("top_p".to_owned())));
     let null = body(r#"{"model":"m","messages":[],"top_p":null}"#);
-    assert!(sample().apply(&CHAT, reject, &null).is_ok());
+    assert!(sample().apply(&CHAT, reject, None, &null).is_ok());
 }
 
 #[test]
@@ -168,6 +174,88 @@ fn parameters_inside_a_member_are_parameters_too() {
     );
 }
 
+#[test]
+fn a_parameter_that_we_meet_ourselves_is_left_out_and_not_missed() {
+    let map = Parameters {
+        supported: set(&["dimensions"]),
+        ..Parameters::default()
+    };
+    let layout = Layout {
+        structural: &["model", "input"],
+        turns: "",
+        limits: &[],
+        met: &["encoding_format"],
+        ..CHAT
+    };
+    let reject = Handling {
+        reject: true,
+        ..DROP
+    };
+    let body = r#"{"model":"m","input":"x","encoding_format":"base64","dimensions":3}"#;
+    assert_eq!(
+        applied(&map, &layout, reject, body),
+        (
+            r#"{"model":"m","input":"x","dimensions":3}"#.to_owned(),
+            String::new()
+        )
+    );
+}
+
+const FORM: Layout = Layout {
+    structural: &["model", "file"],
+    turns: "",
+    limits: &[],
+    ..CHAT
+};
+
+#[test]
+fn the_parts_of_a_form_are_parameters_and_files_keep_their_bytes() {
+    let part = |head: &str, content: &str| {
+        format!("--B\r\nContent-Disposition: form-data; {head}\r\n\r\n{content}\r\n")
+    };
+    let model = part("name=\"model\"", "whisper-1");
+    let file = part("name=\"file\"; filename=\"a.mp3\"", "\0\r\n--A\r\n");
+    let words = part("name=\"timestamp_granularities[]\"", "word");
+    let body = [
+        part("name=\"language\"", ""),
+        model.clone(),
+        part("name=\"temperature\"", "0.7"),
+        words.clone(),
+        file.clone(),
+        part("name=\"include[]\"", "logprobs"),
+        part("name=prompt", "say"),
+        "--B--\r\n".to_owned(),
+    ]
+    .concat();
+    let map = Parameters {
+        supported: set(&["temperature", "timestamp_granularities", "prompt"]),
+        rename: map(&[("prompt", "hint")]),
+        ..sample()
+    };
+    let kind = Some("multipart/form-data; boundary=B");
+    let bytes = Bytes::from(body);
+    let applied = map.apply(&FORM, DROP, kind, &bytes).unwrap();
+    let expected = [
+        model,
+        part("name=\"temperature\"", "0.525"),
+        words,
+        file,
+        part("name=\"hint\"", "say"),
+        "--B--\r\n".to_owned(),
+    ]
+    .concat();
+    assert_eq!(String::from_utf8(applied.body.to_vec()).unwrap(), expected);
+    assert_eq!(applied.dropped, ["language", "include[]"]);
+    let reject = Handling {
+        reject: true,
+        ..DROP
+    };
+    assert_eq!(
+        map.apply(&FORM, reject, kind, &bytes),
+        Err(Unsupported("language".to_owned()))
+    );
+}
+
 proptest! {
     #[test]
     fn a_map_without_a_list_changes_no_value(keys in prop::collection::btree_map("[a-z\"\\\\]{1,4}", "[ -~]{0,6}", 0..6)) {
@@ -179,42 +267,6 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-        let _any = sample().apply(&CHAT, DROP, &Bytes::from(bytes));
-    }
-}
-
-#[test]
-fn every_endpoint_of_json_has_its_parameters_and_keeps_what_is_none() {
-    use crate::dialect::DialectRequest;
-    use crate::{
-        audio::SpeechRequest, embeddings::EmbeddingsRequest, images::ImagesRequest,
-        moderations::ModerationsRequest, rerank::RerankRequest,
-    };
-    let map = Parameters {
-        supported: set(&["taken"]),
-        ..Parameters::default()
-    };
-    let kept = [
-        r#"{"model":"m","input":"a""#,
-        r#"{"model":"m","input":"b""#,
-        r#"{"model":"m","query":"q","documents":["d"]"#,
-        r#"{"model":"m","input":"c","voice":"v""#,
-        r#"{"model":"m","prompt":"p""#,
-    ];
-    let whole = kept.map(|kept| format!(r#"{kept},"other":1,"taken":2}}"#));
-    let [embeddings, moderations, rerank, speech, images] = &whole;
-    let requests: [Box<dyn DialectRequest>; 5] = [
-        Box::new(EmbeddingsRequest::peek(embeddings.as_bytes()).unwrap()),
-        Box::new(ModerationsRequest::peek(moderations.as_bytes()).unwrap()),
-        Box::new(RerankRequest::peek(rerank.as_bytes()).unwrap()),
-        Box::new(SpeechRequest::peek(speech.as_bytes()).unwrap()),
-        Box::new(ImagesRequest::peek("application/json", images.as_bytes(), false).unwrap()),
-    ];
-    for ((request, body), kept) in requests.iter().zip(&whole).zip(kept) {
-        let (out, dropped) = applied(&map, request.layout().unwrap(), DROP, body);
-        assert_eq!(
-            (out, &*dropped),
-            (format!(r#"{kept},"taken":2}}"#), "other")
-        );
+        let _any = sample().apply(&CHAT, DROP, None, &Bytes::from(bytes));
     }
 }

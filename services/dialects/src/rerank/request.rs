@@ -96,7 +96,14 @@ fn strings(cursor: &mut Cursor<'_>, out: &mut TextBuffer) -> Result<(), JsonErro
     Ok(())
 }
 
-const LAYOUT: Layout = Layout::flat(&["model", "query", "documents"]);
+/// What is no parameter of a rerank request.
+const LAYOUT: Layout = Layout {
+    structural: &["model", "query", "documents"],
+    nested: &[],
+    turns: "",
+    limits: &[],
+    met: &[],
+};
 
 impl DialectRequest for RerankRequest {
     fn model(&self) -> &str {

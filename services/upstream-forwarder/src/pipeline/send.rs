@@ -235,7 +235,8 @@ fn prepare(
             reject,
             capped: cap.is_some(),
         };
-        let applied = declared::parameters(declared).apply(layout, handling, &body);
+        let map = declared::parameters(declared);
+        let applied = map.apply(layout, handling, asked.content_type(), &body);
         match applied {
             Ok(applied) => {
                 body = applied.body;

@@ -7,9 +7,10 @@ use switchboard_common::error::Reason;
 use switchboard_proto::{
     billing::v1::{Ending, ReserveRequest},
     common::v1::{Dialect, Endpoint, Usage, UsageSource},
+    scheduler::v1::Parameters,
 };
 
-use crate::rig::{Answer, Rig, SECRET};
+use crate::rig::{Answer, Rig, SECRET, config};
 
 const FORM: &str = "multipart/form-data; boundary=BB";
 
@@ -383,5 +384,113 @@ async fn moderations_and_rankings_pass_and_have_no_output() {
         (2, Some(9))
     );
     assert_eq!(settled.usage_source(), UsageSource::Provider);
+    rig.end().await;
+}
+
+/// A map that takes nothing but `size` and `dimensions`.
+async fn taking_little() -> Rig {
+    Rig::with(config(), |state| {
+        state.candidates[0].parameters = Some(Parameters {
+            supported: ["size", "dimensions"].map(str::to_owned).into(),
+            has_supported: true,
+            rename: [("dimensions".to_owned(), "dim".to_owned())].into(),
+            ..Parameters::default()
+        });
+    })
+    .await
+}
+
+/// FWD-11 holds at every endpoint.
+#[tokio::test]
+async fn what_an_account_does_not_take_is_named_and_left_out_at_every_endpoint() {
+    let images = json!({"data": [{"b64_json": "QQ=="}]});
+    let ranking = json!({"results": [{"index": 0, "relevance_score": 0.5}]});
+    let moderation = json!({"id": "m", "model": "m", "results": [{"flagged": false}]});
+    for (dialect, endpoint, asked, dropped, answer) in [
+        (
+            Dialect::OpenaiImages,
+            Endpoint::Unspecified,
+            json!({"model": "upstream-gpt", "prompt": "a cat", "size": "1x1"}),
+            "quality",
+            images,
+        ),
+        (
+            Dialect::OpenaiModerations,
+            Endpoint::Unspecified,
+            json!({"model": "upstream-gpt", "input": "x"}),
+            "user",
+            moderation,
+        ),
+        (
+            Dialect::Rerank,
+            Endpoint::Unspecified,
+            json!({"model": "upstream-gpt", "query": "q", "documents": ["a"]}),
+            "top_n",
+            ranking,
+        ),
+    ] {
+        let rig = taking_little().await;
+        rig.upstream.push(Script::json(200, &answer));
+        let mut body = asked.clone();
+        body["model"] = "text".into();
+        body[dropped] = 1.into();
+        let answer = rig.ask(dialect, endpoint, &body).await;
+        assert_eq!((answer.status, &answer.failure), (200, &None), "{dropped}");
+        assert_eq!(answer.header("x-switchboard-dropped-params"), Some(dropped));
+        assert_eq!(rig.upstream.log().requests[0].json(), asked);
+        rig.end().await;
+    }
+    let rig = taking_little().await;
+    rig.upstream
+        .push(Script::body(200, "audio/mpeg", &b"audio"[..]));
+    let body = json!({"model": "text", "input": "hello", "voice": "alloy", "speed": 2, "stream_format": "sse"});
+    let spoken = rig.ask(Dialect::OpenaiAudio, Endpoint::Speech, &body).await;
+    assert_eq!((spoken.status, &spoken.failure), (200, &None));
+    assert_eq!(spoken.header("x-switchboard-dropped-params"), Some("speed"));
+    assert!(spoken.text().contains("speech.audio.delta"));
+    assert_eq!(
+        rig.upstream.log().requests[0].json(),
+        json!({"model": "upstream-gpt", "input": "hello", "voice": "alloy"})
+    );
+    rig.end().await;
+    let rig = taking_little().await;
+    rig.upstream
+        .push(Script::json(200, &json!({"text": "heard"})));
+    let heard = rig
+        .transcribe(&[("model", "text"), ("language", "en")])
+        .await;
+    assert_eq!((heard.status, &heard.failure), (200, &None));
+    assert_eq!(
+        heard.header("x-switchboard-dropped-params"),
+        Some("language")
+    );
+    assert!(rig.upstream.log().requests[0].body == form(&[("model", "upstream-gpt")]));
+    rig.end().await;
+}
+
+/// The official clients ask for base64 by themselves: they get it whatever the account takes (CASES D10).
+#[tokio::test]
+async fn an_encoding_that_an_account_does_not_take_is_made_here_and_is_not_dropped() {
+    let rig = taking_little().await;
+    rig.upstream.push(Script::json(
+        200,
+        &json!({"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [1.0, -2.0]}], "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}}),
+    ));
+    rig.world.state().candidates[0]
+        .parameters
+        .as_mut()
+        .unwrap()
+        .reject = Some(true);
+    let body = json!({"model": "text", "input": "x", "encoding_format": "base64", "dimensions": 2});
+    let answer = rig
+        .ask(Dialect::OpenaiEmbeddings, Endpoint::Unspecified, &body)
+        .await;
+    assert_eq!((answer.status, &answer.failure), (200, &None));
+    assert_eq!(answer.json()["data"][0]["embedding"], "AACAPwAAAMA=");
+    assert_eq!(answer.header("x-switchboard-dropped-params"), None);
+    assert_eq!(
+        rig.upstream.log().requests[0].json(),
+        json!({"model": "upstream-gpt", "input": "x", "dim": 2})
+    );
     rig.end().await;
 }
