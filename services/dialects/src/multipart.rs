@@ -91,13 +91,10 @@ impl<'a> FormData<'a> {
                 return Err(wrong("its last boundary is missing: it was cut off"));
             };
             let stop = (start - 2 + length).max(start);
-            let head = bounded.get(2..end).unwrap_or_default();
             let next = start - 2 + length + delimiter.len();
-            parts.push(Part {
-                whole: Span::new(at - opening.len(), next - opening.len()),
-                head: Span::new(head_at + 2, head_at + end.max(2)),
-                ..Part::read(head, Span::new(start, stop))?
-            });
+            let whole = Span::new(at - opening.len(), next - opening.len());
+            let head = Span::new(head_at + 2, head_at + end.max(2));
+            parts.push(Part::read(body, whole, head, Span::new(start, stop))?);
             at = next;
         }
     }
@@ -214,11 +211,11 @@ impl<'a> FormData<'a> {
 }
 
 impl Part {
-    /// Reads the head of a part.
-    fn read(head: &[u8], content: Span) -> Result<Self, RequestError> {
+    /// Reads the head of a part of `body`.
+    fn read(body: &[u8], whole: Span, head: Span, content: Span) -> Result<Self, RequestError> {
         let mut name = None;
         let (mut file, mut coded) = (false, false);
-        let mut rest = head;
+        let mut rest = body.get(head.start..head.end).unwrap_or_default();
         while !rest.is_empty() {
             let end = memchr::memmem::find(rest, b"\r\n").unwrap_or(rest.len());
             let (line, left) = rest.split_at(end);
@@ -259,9 +256,9 @@ impl Part {
             name,
             file,
             coded,
+            whole,
+            head,
             content,
-            whole: content,
-            head: content,
         })
     }
 }

@@ -28,9 +28,23 @@ pub struct Layout {
     pub turns: &'static str,
     /// The names under which an output limit may stand, one as good as another.
     pub limits: &'static [&'static str],
-    /// Parameters that say in which form the answer comes, and that callers get from us where the upstream does not take
-    /// them: left out, they are missed by nobody.
-    pub met: &'static [&'static str],
+    /// Parameters that say in which form the answer comes, to which it is converted here where the upstream does not take them:
+    /// left out, they are missed by nobody.
+    pub converted: &'static [&'static str],
+}
+
+impl Layout {
+    /// Of a request that is a flat object, or a form, of parameters but for these members.
+    #[must_use]
+    pub const fn flat(structural: &'static [&'static str]) -> Self {
+        Self {
+            structural,
+            nested: &[],
+            turns: "",
+            limits: &[],
+            converted: &[],
+        }
+    }
 }
 
 /// A linear change of range, in millionths.
@@ -318,7 +332,7 @@ impl Walk<'_> {
 
     /// Leaves a parameter out.
     fn leave_out(&mut self, name: &str) -> Result<(), Stop> {
-        if self.layout.met.contains(&name) {
+        if self.layout.converted.contains(&name) {
             return Ok(());
         }
         if self.handling.reject {

@@ -18,7 +18,7 @@ const LAYOUT: Layout = Layout {
     nested: &[],
     turns: "messages",
     limits: &["max_tokens"],
-    met: &[],
+    converted: &[],
 };
 
 /// Anthropic's own keep-alive: its clients know the event, and comments are not sent by its API (PROTOCOLS §7.2).

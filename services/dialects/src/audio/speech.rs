@@ -90,11 +90,8 @@ fn is_text(content_type: &str) -> bool {
 
 /// What is no parameter of a speech request. Audio from an upstream that knows no events is made into them.
 const LAYOUT: Layout = Layout {
-    structural: &["model", "input", "voice"],
-    nested: &[],
-    turns: "",
-    limits: &[],
-    met: &["stream_format"],
+    converted: &["stream_format"],
+    ..Layout::flat(&["model", "input", "voice"])
 };
 
 impl DialectRequest for SpeechRequest {

@@ -65,13 +65,7 @@ impl TranscriptionRequest {
 }
 
 /// What is no parameter of a transcription; how its answer is read depends on `response_format`.
-const LAYOUT: Layout = Layout {
-    structural: &["model", "file", "stream", "response_format"],
-    nested: &[],
-    turns: "",
-    limits: &[],
-    met: &[],
-};
+const LAYOUT: Layout = Layout::flat(&["model", "file", "stream", "response_format"]);
 
 impl DialectRequest for TranscriptionRequest {
     fn model(&self) -> &str {

@@ -20,7 +20,7 @@ const LAYOUT: Layout = Layout {
     nested: &[],
     turns: "messages",
     limits: &["max_completion_tokens", "max_tokens"],
-    met: &[],
+    converted: &[],
 };
 
 impl DialectRequest for ChatRequest {

@@ -18,7 +18,7 @@ const LAYOUT: Layout = Layout {
     nested: &[],
     turns: "",
     limits: &["max_tokens"],
-    met: &[],
+    converted: &[],
 };
 
 impl DialectRequest for CompletionsRequest {

@@ -13,11 +13,8 @@ use crate::whole::malformed;
 
 /// What is no parameter of an embeddings request. Vectors come in the encoding that was asked for, whatever the upstream gives.
 const LAYOUT: Layout = Layout {
-    structural: &["model", "input"],
-    nested: &[],
-    turns: "",
-    limits: &[],
-    met: &["encoding_format"],
+    converted: &["encoding_format"],
+    ..Layout::flat(&["model", "input"])
 };
 
 impl DialectRequest for EmbeddingsRequest {

@@ -18,7 +18,7 @@ const LAYOUT: Layout = Layout {
     nested: &["generationConfig", "generation_config"],
     turns: "contents",
     limits: &["maxOutputTokens", "max_output_tokens"],
-    met: &[],
+    converted: &[],
 };
 
 impl DialectRequest for GeminiRequest {

@@ -111,13 +111,7 @@ impl ImagesRequest {
 }
 
 /// What is no parameter of an images request, as JSON or as a form.
-const LAYOUT: Layout = Layout {
-    structural: &["model", "prompt", "image", "images", "mask", "stream"],
-    nested: &[],
-    turns: "",
-    limits: &[],
-    met: &[],
-};
+const LAYOUT: Layout = Layout::flat(&["model", "prompt", "image", "images", "mask", "stream"]);
 
 impl DialectRequest for ImagesRequest {
     fn model(&self) -> &str {

@@ -95,13 +95,7 @@ const fn length(value: Value) -> usize {
 }
 
 /// What is no parameter of a moderations request.
-const LAYOUT: Layout = Layout {
-    structural: &["model", "input"],
-    nested: &[],
-    turns: "",
-    limits: &[],
-    met: &[],
-};
+const LAYOUT: Layout = Layout::flat(&["model", "input"]);
 
 impl DialectRequest for ModerationsRequest {
     fn model(&self) -> &str {

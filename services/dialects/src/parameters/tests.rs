@@ -7,14 +7,14 @@ const CHAT: Layout = Layout {
     nested: &[],
     turns: "messages",
     limits: &["max_completion_tokens", "max_tokens"],
-    met: &[],
+    converted: &[],
 };
 const GEMINI: Layout = Layout {
     structural: &["contents"],
     nested: &["generationConfig"],
     turns: "contents",
     limits: &["maxOutputTokens"],
-    met: &[],
+    converted: &[],
 };
 const DROP: Handling = Handling {
     reject: false,
@@ -184,7 +184,7 @@ fn a_parameter_that_we_meet_ourselves_is_left_out_and_not_missed() {
         structural: &["model", "input"],
         turns: "",
         limits: &[],
-        met: &["encoding_format"],
+        converted: &["encoding_format"],
         ..CHAT
     };
     let reject = Handling {

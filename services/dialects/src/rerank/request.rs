@@ -97,13 +97,7 @@ fn strings(cursor: &mut Cursor<'_>, out: &mut TextBuffer) -> Result<(), JsonErro
 }
 
 /// What is no parameter of a rerank request.
-const LAYOUT: Layout = Layout {
-    structural: &["model", "query", "documents"],
-    nested: &[],
-    turns: "",
-    limits: &[],
-    met: &[],
-};
+const LAYOUT: Layout = Layout::flat(&["model", "query", "documents"]);
 
 impl DialectRequest for RerankRequest {
     fn model(&self) -> &str {

@@ -30,7 +30,7 @@ const LAYOUT: Layout = Layout {
     nested: &[],
     turns: "input",
     limits: &["max_output_tokens"],
-    met: &[],
+    converted: &[],
 };
 
 impl ResponsesRequest {

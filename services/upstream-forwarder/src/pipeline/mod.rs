@@ -6,6 +6,7 @@
 
 mod admit;
 mod advance;
+mod attempt;
 mod credential;
 mod ended;
 mod head;
@@ -29,9 +30,7 @@ use switchboard_common::{
     grpc::Rpc,
     rate_limit,
 };
-use switchboard_dialects::{
-    AnswerStream, DialectRequest, TextBuffer, convert::Translation, usage::Usage,
-};
+use switchboard_dialects::{AnswerStream, DialectRequest, TextBuffer, convert::Translation};
 use switchboard_proto::{
     billing::v1::billing_client::BillingClient,
     common::v1::Dialect,
@@ -44,7 +43,7 @@ use tracing::{Instrument as _, Span, info_span};
 
 use self::{
     admit::{Admitted, Request},
-    relay::Relayed,
+    attempt::Attempted,
     settle::settle,
 };
 pub(crate) use self::{
@@ -58,12 +57,7 @@ use crate::{
     caller::Caller,
     config::Config,
     courier::Courier,
-    domain::{
-        admission,
-        outcome::Fault,
-        retry::RetryBudget,
-        settlement::{End, Tried},
-    },
+    domain::{admission, outcome::Fault, retry::RetryBudget, settlement::End},
     journal::Journal,
     metrics::Meters,
     pipe::{Buffers, Share, Stop},
@@ -73,7 +67,6 @@ use crate::{
     supply::Supply,
     tokens::Tokens,
     upstream::Upstreams,
-    usage,
     vault::Vault,
     warnings::Warnings,
 };
@@ -138,8 +131,6 @@ pub(crate) struct Course {
     outcome: Option<AttemptOutcome>,
     /// The answer that is being relayed.
     stream: Option<Box<dyn AnswerStream>>,
-    /// What it reported, as far as that is written down.
-    reported: Option<Usage>,
     /// The caller's edge knows what stream it is.
     introduced: bool,
     /// It is written down who keeps the answer.
@@ -164,12 +155,6 @@ struct FailedTarget {
     fault: Fault,
     /// Until when it is limited, if it said 429 for a while.
     limited_until: Option<Instant>,
-}
-
-/// What became of an attempt.
-enum Attempted {
-    Ended(End),
-    Failed(Fault),
 }
 
 /// Carries a request from its arrival to its settlement.
@@ -205,67 +190,13 @@ async fn conduct(
     Box::pin(select::select(conductor, &request, course, caller)).await?;
     loop {
         let span = course.attempt_span();
-        match attempt(conductor, &request, course, caller)
+        match attempt::attempt(conductor, &request, course, caller)
             .instrument(span)
             .await?
         {
             Attempted::Ended(end) => return Ok(end),
             Attempted::Failed(fault) => {
                 Box::pin(advance::advance(conductor, &request, course, caller, fault)).await?;
-            }
-        }
-    }
-}
-
-/// One attempt at the current candidate; a second one at the same when its credential was merely out of date, or when it
-/// refused what another account sealed.
-async fn attempt(
-    conductor: &Arc<Conductor>,
-    request: &Arc<Request>,
-    course: &mut Course,
-    caller: &mut Caller,
-) -> Result<Attempted, Ended> {
-    let mut refused = None;
-    loop {
-        let secret = match credential::credential(conductor, course, caller, refused.take()).await?
-        {
-            Ok(secret) => secret,
-            Err(fault) => return Ok(Attempted::Failed(fault)),
-        };
-        let proxy = match credential::proxy(conductor, course, caller).await? {
-            Ok(proxy) => proxy,
-            Err(fault) => return Ok(Attempted::Failed(fault)),
-        };
-        let key = secret.as_deref();
-        let sending = Box::pin(send::send(conductor, request, course, caller, key, proxy));
-        let relayed = match sending.await {
-            Ok(Ok(answer)) => relay::relay(conductor, request, course, caller, answer, key).await,
-            Ok(Err(fault)) => Ok(Relayed::Failed(fault)),
-            Err(ended) => Err(ended),
-        };
-        let relayed = relayed.inspect_err(|ended| course.attempt_stopped(ended))?;
-        course.attempt_ended(&relayed);
-        match (relayed, secret) {
-            (Relayed::Served(end) | Relayed::Refused(_, end), _) => {
-                return Ok(Attempted::Ended(end));
-            }
-            (Relayed::Broke(fault), _) => {
-                return Err(Ended::Failed(fault.failure_in(shape(course.dialect))));
-            }
-            (Relayed::Told(_, failure), _) => return Err(Ended::Failed(failure)),
-            (Relayed::Sealed(fault), _) => {
-                conductor.count_failure(course, &fault);
-                course.unsealed = true;
-            }
-            (Relayed::Failed(fault), Some(secret))
-                if fault.refused_credential() && !course.retried_credential() =>
-            {
-                conductor.count_failure(course, &fault);
-                refused = Some((secret, fault));
-            }
-            (Relayed::Failed(fault), _) => {
-                conductor.count_failure(course, &fault);
-                return Ok(Attempted::Failed(fault));
             }
         }
     }
@@ -290,7 +221,6 @@ impl Course {
             first_byte_due: None,
             outcome: None,
             stream: None,
-            reported: None,
             introduced: false,
             bound: false,
             unfinished: false,
@@ -318,121 +248,6 @@ impl Course {
             .record("gen_ai.operation.name", request.asked.operation())
             .record("gen_ai.request.model", &*request.resolved.public_name);
         request
-    }
-
-    /// The span of the attempt that comes.
-    fn attempt_span(&self) -> Span {
-        info_span!(
-            target: "trace",
-            "attempt",
-            otel.kind = "client",
-            account = %self.candidate.account,
-            gen_ai.provider.name = %self.candidate.provider,
-            gen_ai.request.model = %self.candidate.upstream_model,
-            gen_ai.usage.input_tokens = tracing::field::Empty,
-            gen_ai.usage.output_tokens = tracing::field::Empty,
-            error.type = tracing::field::Empty,
-        )
-    }
-
-    /// Reads or changes the attempt that runs.
-    fn tried<T: Default>(&self, change: impl FnOnce(&mut Tried) -> T) -> T {
-        let last =
-            |story: &mut crate::domain::settlement::Story| story.attempts.last_mut().map(change);
-        self.live.story(last).unwrap_or_default()
-    }
-
-    /// Whether the last two attempts went to the same account because its credential was out of date.
-    fn retried_credential(&self) -> bool {
-        self.live.story(|story| {
-            let mut last = story.attempts.iter().rev();
-            match (last.next(), last.next()) {
-                (Some(last), Some(before)) => {
-                    last.account == before.account
-                        && last.upstream_model == before.upstream_model
-                        && before.error == "credential"
-                }
-                _ => false,
-            }
-        })
-    }
-
-    /// Writes down how the attempt ended, and what its account is to be told.
-    fn attempt_ended(&mut self, relayed: &Relayed) {
-        self.note_usage();
-        let now = self.live.elapsed_us();
-        let (account, model) = (&self.candidate.account, &self.candidate.upstream_model);
-        let fault = match relayed {
-            Relayed::Failed(fault)
-            | Relayed::Sealed(fault)
-            | Relayed::Broke(fault)
-            | Relayed::Told(fault, _)
-            | Relayed::Refused(fault, _) => Some(fault),
-            Relayed::Served(_) => None,
-        };
-        let first_content = self.live.story(|story| story.first_content_us);
-        let (status, first_token_us) = self.tried(|tried| {
-            tried.total_us = now.saturating_sub(tried.began_us);
-            if let Some(fault) = fault {
-                tried.error = fault.name();
-            }
-            let first = first_content.map(|at| at.saturating_sub(tried.began_us));
-            (tried.status, first)
-        });
-        self.outcome = Some(match fault {
-            Some(fault) => fault.outcome(account, model),
-            None => crate::domain::outcome::blameless(account, model, status, first_token_us),
-        });
-        self.show(fault);
-        if matches!(relayed, Relayed::Failed(_) | Relayed::Sealed(_)) {
-            self.stream = None;
-        }
-    }
-
-    /// Writes down that the attempt goes no further, for no fault that was found in it.
-    fn attempt_stopped(&self, ended: &Ended) {
-        self.note_usage();
-        let now = self.live.elapsed_us();
-        self.tried(|tried| {
-            tried.total_us = now.saturating_sub(tried.began_us);
-            if *ended == Ended::Stopped(Stop::Deadline) {
-                tried.error = "total_timeout";
-            }
-        });
-        self.show(None);
-    }
-
-    /// Writes the attempt's end into its span.
-    fn show(&self, fault: Option<&Fault>) {
-        let span = Span::current();
-        if let Some(fault) = fault {
-            span.record("error.type", fault.name());
-        }
-        if let Some(usage) = self.tried(|tried| tried.usage) {
-            span.record("gen_ai.usage.input_tokens", usage.input_tokens);
-            span.record("gen_ai.usage.output_tokens", usage.output_tokens);
-        }
-    }
-
-    /// Takes over what the upstream reported so far.
-    fn note_usage(&self) {
-        if let Some(report) = self.stream.as_ref().and_then(|stream| stream.usage()) {
-            let (usage, raw) = (usage::to_wire(&report.usage), report.raw.clone());
-            self.tried(|tried| {
-                tried.usage = Some(usage);
-                tried.usage_raw = raw;
-            });
-        }
-    }
-
-    /// The same while the answer goes on: a process that is killed then leaves what was reported so far (BILL-5).
-    fn note_new_usage(&mut self) {
-        let report = self.stream.as_ref().and_then(|stream| stream.usage());
-        let usage = report.map(|report| report.usage);
-        if usage.is_some() && usage != self.reported {
-            self.reported = usage;
-            self.note_usage();
-        }
     }
 
     fn has_content(&self) -> bool {

@@ -40,7 +40,6 @@ pub(super) async fn send(
     secret: Option<&Secret>,
     proxy: Option<Arc<Proxy>>,
 ) -> Result<Result<Response<Incoming>, Fault>, Ended> {
-    course.reported = None;
     let candidate = &course.candidate;
     let began_us = course.live.elapsed_us();
     let cap = course.live.story(|story| {

@@ -3,10 +3,7 @@
 use fake_upstream::Script;
 use serde_json::json;
 use switchboard_common::error::Reason;
-use switchboard_proto::{
-    common::v1::Dialect,
-    scheduler::v1::{Blame, ErrorMeaning, ErrorRule, Parameters, Rescale},
-};
+use switchboard_proto::scheduler::v1::{Blame, ErrorMeaning, ErrorRule, Parameters, Rescale};
 
 use crate::rig::{KEY, Rig, chat, config};
 
@@ -184,46 +181,4 @@ async fn a_403_that_a_rule_calls_a_refusal_of_content_goes_to_the_caller() {
     assert_eq!(answer.json()["error"]["message"], "not this");
     assert_eq!(rig.upstream.log().requests.len(), 1);
     rig.end().await;
-}
-
-/// Clients ask for base64 by themselves; who only gives numbers is not asked for it, and the caller gets it all the same (CASES D10).
-#[tokio::test]
-async fn an_account_declares_what_it_takes_of_embeddings_too() {
-    for reject in [false, true] {
-        let rig = Rig::with(config(), |state| {
-            let candidate = &mut state.candidates[0];
-            candidate.url = candidate.url.replace("chat/completions", "embeddings");
-            candidate.parameters = Some(Parameters {
-                supported: vec!["dimensions".to_owned()],
-                has_supported: true,
-                rename: [("dimensions".to_owned(), "dims".to_owned())].into(),
-                reject: Some(reject),
-                ..Parameters::default()
-            });
-            state.candidates.truncate(1);
-        })
-        .await;
-        let mut body =
-            json!({"model": "embed", "input": "one", "encoding_format": "base64", "dimensions": 3});
-        let answer = rig.relay(rig.head(Dialect::OpenaiEmbeddings), body.to_string().into());
-        let answer = answer.await;
-        assert_eq!((answer.failure.clone(), answer.status), (None, 200));
-        assert_eq!(answer.header("x-switchboard-dropped-params"), None);
-        assert!(answer.json()["data"][0]["embedding"].is_string());
-        let expected = json!({"model": "upstream-gpt", "input": "one", "dims": 3});
-        assert_eq!(rig.upstream.log().requests[0].json(), expected);
-
-        body["user"] = "u".into();
-        let answer = rig.relay(rig.head(Dialect::OpenaiEmbeddings), body.to_string().into());
-        let answer = answer.await;
-        if reject {
-            let failure = answer.failure.unwrap();
-            assert_eq!(failure.reason, Reason::UnsupportedParameter);
-            assert_eq!(failure.param.as_deref(), Some("user"));
-        } else {
-            assert_eq!(answer.header("x-switchboard-dropped-params"), Some("user"));
-            assert_eq!(rig.upstream.log().requests[1].json(), expected);
-        }
-        rig.end().await;
-    }
 }

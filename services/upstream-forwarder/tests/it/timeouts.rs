@@ -6,7 +6,7 @@ use fake_upstream::{Gate, Script};
 use switchboard_common::error::Reason;
 use switchboard_proto::{billing::v1::Ending, common::v1::Dialect};
 
-use crate::rig::{Rig, SECRET, chat, config};
+use crate::rig::{Answer, Rig, SECRET, chat, config};
 
 fn error(status: u16) -> Script {
     Script::error(status, "server_error", None, "went wrong")
@@ -191,6 +191,18 @@ async fn the_total_time_counts_from_arrival() {
     rig.end().await;
 }
 
+/// Asks for a stream whose head goes out before every account answers with this status.
+async fn refused_in_the_stream(rig: &Rig, status: u16) -> Answer {
+    let gate = Gate::new();
+    rig.upstream.default(error(status).gate(&gate));
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
+    answers.message().await.unwrap().unwrap();
+    gate.open();
+    crate::rig::collect(id, answers).await
+}
+
 #[tokio::test]
 async fn headers_go_out_early_and_moving_on_stays_possible_until_content() {
     let rig = Rig::start().await;
@@ -216,14 +228,7 @@ async fn headers_go_out_early_and_moving_on_stays_possible_until_content() {
     assert_eq!(rig.settlement(&answer.id).await.attempts.len(), 2);
 
     // The last failure is then an error of the running stream.
-    let gate = Gate::new();
-    rig.upstream.default(error(500).gate(&gate));
-    let head = rig.head(Dialect::OpenaiChat);
-    let id = head.request_id.clone();
-    let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
-    answers.message().await.unwrap().unwrap();
-    gate.open();
-    let answer = crate::rig::collect(id, answers).await;
+    let answer = refused_in_the_stream(&rig, 500).await;
     assert_eq!(answer.failure.unwrap().reason, Reason::UpstreamFailed);
     let settlement = rig.settlement(&answer.id).await;
     assert_eq!(
@@ -233,14 +238,7 @@ async fn headers_go_out_early_and_moving_on_stays_possible_until_content() {
     assert_eq!(settlement.error_code, "upstream_failed");
 
     // So is the caller's own mistake, and the attempt's row says what it was (BILL-7).
-    let gate = Gate::new();
-    rig.upstream.default(error(400).gate(&gate));
-    let head = rig.head(Dialect::OpenaiChat);
-    let id = head.request_id.clone();
-    let mut answers = rig.open(head, chat(true).to_string().into()).await.unwrap();
-    answers.message().await.unwrap().unwrap();
-    gate.open();
-    let answer = crate::rig::collect(id, answers).await;
+    let answer = refused_in_the_stream(&rig, 400).await;
     assert_eq!(answer.failure.unwrap().reason, Reason::InvalidRequest);
     let settlement = rig.settlement(&answer.id).await;
     let attempt = settlement.attempts.last().unwrap();

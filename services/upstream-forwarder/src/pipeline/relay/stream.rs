@@ -276,7 +276,7 @@ fn look(conductor: &Conductor, course: &mut Course) -> (Option<Bytes>, State) {
     course.share.set(stream.buffered());
     course.live.set_content(stream.text().bytes());
     let has_content = stream.has_content();
-    course.note_new_usage();
+    course.note_usage();
     if has_content && !course.has_content() {
         course.first_content();
         course.live.note(&conductor.journal, |_| ());
