@@ -271,7 +271,7 @@ impl<'a> Bench<'a> {
                 measured.noise.insert(slice, noise);
             }
             let of_slice = measured.slices.entry(slice).or_default();
-            of_slice.insert(kind, Taken::median(&rounds));
+            of_slice.insert(kind, Taken::over(&rounds));
         }
         Ok(())
     }
@@ -285,12 +285,14 @@ impl<'a> Bench<'a> {
 
     fn slice(&mut self, index: usize, slice: Slice) -> anyhow::Result<Taken> {
         let until = if slice == Slice::PACED {
-            // A stream takes a second; the first of each caller is not measured, as all of them begin at once.
+            // A stream takes a second; the first of each caller is not measured, as not all of them are there yet. Callers who
+            // know nothing of each other begin at any time: their streams' tokens are spread over the time between two of one.
+            let apart = slice.workload.duration() + Workload::PACE;
             let recorded = usize::try_from(self.slice.as_secs())?.max(1);
             Until::Each {
                 requests: recorded + 1,
                 unrecorded: 1,
-                stagger: slice.workload.duration() / u32::try_from(slice.callers)?,
+                stagger: apart / u32::try_from(slice.callers)?,
             }
         } else {
             Until::Elapsed(self.slice)

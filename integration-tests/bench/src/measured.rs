@@ -74,7 +74,7 @@ impl Slice {
     }
 }
 
-/// What one slice of one target, or the median of many, came to.
+/// What one slice of one target, or many of them, came to.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Taken {
     pub answers: u64,
@@ -101,11 +101,11 @@ pub struct ProcessTaken {
 }
 
 impl Taken {
-    /// The median of each figure. `rounds` have the same processes in the same order.
-    pub fn median(rounds: &[Self]) -> Self {
+    /// The median of each figure, and the least disturbed tails. `rounds` have the same processes in the same order.
+    pub fn over(rounds: &[Self]) -> Self {
         let of = |figure: fn(&Self) -> f64| median(rounds.iter().map(figure));
         let times = |figure: fn(&Self) -> Times| {
-            Times::median(&rounds.iter().map(figure).collect::<Vec<_>>())
+            Times::over(&rounds.iter().map(figure).collect::<Vec<_>>())
         };
         let names = rounds.first().map_or(&[][..], |first| &first.processes);
         let process = |(index, process): (usize, &ProcessTaken)| {

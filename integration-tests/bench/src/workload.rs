@@ -52,6 +52,9 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// Between two tokens of a paced stream.
+    pub const PACE: Duration = Duration::from_millis(20);
+
     /// All that are timed.
     pub const TIMED: [Self; 6] = [
         Self::Whole,
