@@ -119,10 +119,13 @@ pub(super) async fn send(
     let began = Instant::now();
     course.first_byte_due = sent.connected().map(|at| at + first_byte);
     let now_us = course.live.elapsed_us();
+    let answered = matches!(&answer, Ok(Ok(answer)) if answer.status().is_success());
+    if answered && !sent.all() {
+        note_sent(conductor, request, course)();
+    }
     course.tried(|tried| {
         // Who answers has what it needs, also when it did not read all.
-        tried.sent |=
-            sent.all() || matches!(&answer, Ok(Ok(answer)) if answer.status().is_success());
+        tried.sent |= sent.all() || answered;
         let connected = sent
             .connected()
             .map(|at| began.saturating_duration_since(at));

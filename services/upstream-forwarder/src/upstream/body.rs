@@ -55,8 +55,8 @@ impl Sent {
 
 /// So much is given at once at most, bytes: each piece is a write of its own.
 const PIECE: usize = 256 << 10;
-/// So much is kept for the last piece, bytes. What a connection cannot pass on it does not ask more for, so that the last byte of
-/// a large body counts as taken only when nearly all of it is out.
+/// So much is kept for the last piece, bytes. What a connection cannot pass on it does not ask more for: where it does not tell
+/// when the last byte is out, that of a large body counts as taken only when nearly all of it is.
 const LAST: usize = 64 << 10;
 
 /// See the module's page.
@@ -85,7 +85,7 @@ impl Outgoing {
         }
     }
 
-    /// What the connection takes next; `None`: it has all.
+    /// What the connection takes next; `None`: it has all. When the last piece is out, [`Outgoing::note_all`].
     pub(super) fn next(&mut self) -> Option<Bytes> {
         let mut bytes = self.bytes.take()?;
         self.sent.note_connected();
@@ -93,15 +93,14 @@ impl Outgoing {
             Some(before @ 1..) => bytes.split_to(before.min(PIECE)),
             _ => bytes.split_to(bytes.len()),
         };
-        if bytes.is_empty() {
-            self.note_all();
-        } else {
+        if !bytes.is_empty() {
             self.bytes = Some(bytes);
         }
         Some(piece)
     }
 
-    fn note_all(&mut self) {
+    /// The connection took the last byte. What is written down then is off the way of the request itself.
+    pub(super) fn note_all(&mut self) {
         self.sent.all.store(true, Ordering::Release);
         if let Some(then) = self.then.take() {
             then();
@@ -125,7 +124,11 @@ impl Body for Outgoing {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.next().map(|piece| Ok(Frame::data(piece))))
+        let piece = self.next();
+        if self.bytes.is_none() {
+            self.note_all();
+        }
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -114,7 +114,7 @@ pub(super) async fn relay(
             Ok(None) => course.finish_stream(&mut codec),
             Err(_) => course.broke_off(Failed::Late(late)),
         };
-        let (out, state) = look(conductor, course);
+        let (out, state) = look(course);
         if begun != Begun::Content {
             begun = course.begun();
         }
@@ -134,6 +134,9 @@ pub(super) async fn relay(
         } else if state.done {
             // The end of bytes is nothing but an end.
             caller.pass(Bytes::new(), true, None).await?;
+        }
+        if state.begins {
+            course.live.note(&conductor.journal, |_| ());
         }
         match read {
             Ok(()) if state.done => {
@@ -191,6 +194,8 @@ type Coded = Option<Box<dyn Codec>>;
 struct State {
     committed: bool,
     done: bool,
+    /// This is the first content: the caller has it before it is written down.
+    begins: bool,
 }
 
 /// Why reading ended.
@@ -259,28 +264,31 @@ async fn push_at_hand(
     Ok(())
 }
 
-/// Takes what may go out, and writes down how far the answer is.
-fn look(conductor: &Conductor, course: &mut Course) -> (Option<Bytes>, State) {
+/// Takes what may go out, and notes how far the answer is.
+fn look(course: &mut Course) -> (Option<Bytes>, State) {
     let Some(stream) = course.stream.as_mut() else {
         let nothing = State {
             committed: false,
             done: false,
+            begins: false,
         };
         return (None, nothing);
     };
     let out = stream.take();
-    let state = State {
-        committed: stream.committed(),
-        done: stream.done(),
-    };
+    let (committed, done) = (stream.committed(), stream.done());
     course.share.set(stream.buffered());
     course.live.set_content(stream.text().bytes());
     let has_content = stream.has_content();
     course.note_usage();
-    if has_content && !course.has_content() {
+    let begins = has_content && !course.has_content();
+    if begins {
         course.first_content();
-        course.live.note(&conductor.journal, |_| ());
     }
+    let state = State {
+        committed,
+        done,
+        begins,
+    };
     (out, state)
 }
 
@@ -317,7 +325,7 @@ async fn relay_whole(
     let read = course
         .push_stream(&mut None, events)
         .and_then(|()| course.with_stream(|stream| stream.finish_whole()));
-    let (out, state) = look(conductor, course);
+    let (out, state) = look(course);
     if let Err(failed) = read {
         return fail(request, course, caller, failed, state.committed, secret);
     }

@@ -41,7 +41,10 @@ impl Output {
             }
             let stream = Pin::new(&mut *stream);
             let written = match (&*self.head, &*self.piece) {
-                ([], []) => return stream.poll_flush(cx),
+                ([], []) => {
+                    self.body.note_all();
+                    return stream.poll_flush(cx);
+                }
                 ([], one) | (one, []) => stream.poll_write(cx, one),
                 (head, piece) if stream.is_write_vectored() => {
                     let both = [IoSlice::new(head), IoSlice::new(piece)];
