@@ -225,10 +225,10 @@ record! {
     /// What parameters a server understands (FWD-11).
     Parameters {
         /// Parameters it takes (`tools` and `stop` are some, too). What a request is made of, such as `model`, `messages`,
-        /// `input` and `stream`, is always taken.
+        /// `input` and `stream`, is always taken. Named as in the account's dialect; those inside `generationConfig` without it.
         (shown "everything passes through")
         supported: Option<Vec<String>>,
-        /// Ours to its names.
+        /// Names of the account's dialect to those of its server.
         rename: BTreeMap<String, String>,
         /// Ranges that differ.
         rescale: BTreeMap<String, Rescale>,

@@ -19,6 +19,7 @@ mod chat;
 mod chat_to_anthropic;
 mod chat_to_gemini;
 mod chat_to_responses;
+mod counterparts;
 mod fields;
 mod filename;
 mod gemini;
@@ -158,7 +159,8 @@ const fn direction(caller: Format, upstream: Format) -> Option<Open> {
 pub struct Translation {
     caller: Arc<dyn DialectRequest>,
     upstream: Box<dyn DialectRequest>,
-    spoken: Format,
+    /// The caller's dialect and the upstream's.
+    formats: (Format, Format),
     body: Bytes,
     dropped: Drops,
     answering: Box<dyn Answering>,
@@ -191,7 +193,7 @@ impl Translation {
         Ok(Self {
             caller: Arc::clone(asked),
             upstream: request,
-            spoken: upstream,
+            formats: (caller, upstream),
             body,
             dropped: opened.dropped,
             answering: opened.answering,
@@ -208,6 +210,13 @@ impl Translation {
     #[must_use]
     pub fn dropped(&self) -> &[String] {
         self.dropped.names()
+    }
+
+    /// What the caller wrote in its `body` that became the parameter `name` of the upstream's dialect.
+    #[must_use]
+    pub fn called_by_caller(&self, name: &str, body: &[u8]) -> Vec<String> {
+        let body = std::str::from_utf8(body).unwrap_or("");
+        counterparts::called_by_caller(self.formats, name, body)
     }
 }
 
@@ -322,7 +331,7 @@ impl DialectRequest for Translation {
             ..*options
         };
         let mut answer = self.upstream.read(body, &options)?;
-        if self.spoken == Format::Responses && is_unmade(body) {
+        if self.formats.1 == Format::Responses && is_unmade(body) {
             return Err(answer::unmade());
         }
         if self.form() == Form::Whole {

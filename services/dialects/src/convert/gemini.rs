@@ -9,3 +9,5 @@ pub(super) mod reader;
 pub(super) mod request;
 mod schema;
 pub(super) mod writer;
+
+pub(super) use members::snake;

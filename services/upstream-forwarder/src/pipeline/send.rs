@@ -239,12 +239,23 @@ fn prepare(
         };
         let map = declared::parameters(declared);
         let applied = map.apply(layout, handling, asked.content_type(), &body);
+        // The account tells of them in its dialect.
+        let called = |name: String| match &course.translated {
+            Some(translated) => translated.called_by_caller(&name, &request.body),
+            None => vec![name],
+        };
         match applied {
             Ok(applied) => {
                 body = applied.body;
-                dropped.extend(applied.dropped);
+                for name in applied.dropped.into_iter().flat_map(called) {
+                    if !dropped.contains(&name) {
+                        dropped.push(name);
+                    }
+                }
             }
-            Err(Unsupported(name)) => return Ok(Err(unsupported(name))),
+            Err(Unsupported(name)) => {
+                return Ok(Err(unsupported(called(name).swap_remove(0))));
+            }
         }
     }
     if course.unsealed

@@ -30,7 +30,7 @@ pub struct Spoken {
     pub endpoint: Endpoint,
     pub vendor: Vendor,
     /// The request, and what is added to it where a stream is asked for.
-    request: Value,
+    pub request: Value,
     /// A whole answer.
     pub whole: String,
     /// A stream: what comes before content, content, what ends it.

@@ -2,8 +2,9 @@
 //! caller's own form, and who answers when another dialect's upstream fails (FWD-3, FWD-4, DIAL-4).
 
 use fake_upstream::Script;
-use serde_json::Value;
-use switchboard_proto::billing::v1::Ending;
+use serde_json::{Value, json};
+use switchboard_common::error::Reason;
+use switchboard_proto::{billing::v1::Ending, scheduler::v1::Parameters};
 
 use crate::{
     dialects::{SAID, Spoken, Vendor, streaming},
@@ -256,6 +257,68 @@ async fn a_request_that_is_too_long_is_told_so_in_the_callers_form_wherever_the_
                 assert_eq!(settlement.error_code, "context_length_exceeded", "{what}");
                 assert!(settlement.charge_nothing, "{what}");
             }
+        }
+        rig.end().await;
+    }
+}
+
+/// An account tells of its parameters in its dialect; its callers hear of them in theirs (FWD-11).
+#[tokio::test]
+async fn what_an_account_of_another_dialect_does_not_take_is_named_as_the_caller_wrote_it() {
+    let all = translated();
+    let of = |name: &str| all.iter().find(|spoken| spoken.name == name).unwrap();
+    for (caller, upstream, takes, more, named) in [
+        (
+            "messages",
+            "chat",
+            "max_completion_tokens",
+            json!({"metadata": {"user_id": "u"}, "stop_sequences": ["x"]}),
+            ["metadata.user_id", "stop_sequences"],
+        ),
+        (
+            "gemini",
+            "messages",
+            "max_tokens",
+            json!({"generation_config": {"topK": 3, "stop_sequences": ["x"]}}),
+            ["generation_config.stop_sequences", "generation_config.topK"],
+        ),
+        (
+            "chat",
+            "gemini",
+            "maxOutputTokens",
+            json!({"top_p": 0.5, "stop": "x"}),
+            ["stop", "top_p"],
+        ),
+    ] {
+        let (caller, upstream) = (of(caller), of(upstream));
+        let what = format!("{} of {}", caller.name, upstream.name);
+        let rig = rig([upstream, upstream]).await;
+        let mut body = caller.request.clone();
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        for reject in [false, true] {
+            for candidate in &mut rig.world.state().candidates {
+                candidate.parameters = Some(Parameters {
+                    supported: vec![takes.to_owned()],
+                    has_supported: true,
+                    reject: Some(reject),
+                    ..Parameters::default()
+                });
+            }
+            rig.upstream.push(upstream.good(false));
+            let head = caller.head(&rig, false);
+            let answer = rig.relay(head, body.to_string().into()).await;
+            if reject {
+                let failure = answer.failure.unwrap();
+                assert_eq!(failure.reason, Reason::UnsupportedParameter, "{what}");
+                assert!(named.contains(&&*failure.param.unwrap()), "{what}");
+                continue;
+            }
+            let dropped = answer.header("x-switchboard-dropped-params").unwrap();
+            let mut dropped: Vec<_> = dropped.split(", ").collect();
+            dropped.sort_unstable();
+            assert_eq!(dropped, named, "{what}");
         }
         rig.end().await;
     }

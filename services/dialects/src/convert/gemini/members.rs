@@ -104,7 +104,7 @@ impl<'a> Members<'a> {
 }
 
 /// The proto's name of a JSON name.
-fn snake(name: &str) -> String {
+pub(in crate::convert) fn snake(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
     for character in name.chars() {
         if character.is_ascii_uppercase() {

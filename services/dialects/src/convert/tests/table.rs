@@ -258,6 +258,71 @@ fn every_field_of_a_request_becomes_what_the_table_says() {
     findings.assert_none();
 }
 
+/// Anthropic's requests must have a limit.
+const ADDED: (Format, &str) = (Format::Anthropic, "max_tokens");
+
+/// An account names the parameters that it does not take in its dialect; the caller is told in its own (SPEC FWD-11).
+#[test]
+fn every_parameter_of_a_translated_request_is_called_what_the_caller_wrote() {
+    let mut findings = Findings::default();
+    for caller in Format::ALL {
+        for example in requests(caller) {
+            for upstream in Format::ALL.into_iter().filter(|other| *other != caller) {
+                check_names((caller, upstream), &example, &mut findings);
+            }
+        }
+    }
+    findings.assert_none();
+}
+
+fn check_names(pair: (Format, Format), example: &Example, findings: &mut Findings) {
+    let Made::Body { body, .. } = made(pair, example, &example.document) else {
+        return;
+    };
+    let text = example.document.to_string();
+    for parameter in parameters(pair.1, &body) {
+        let called = counterparts::called_by_caller(pair, &parameter, &text);
+        let mut without = example.document.clone();
+        for path in &called {
+            remove(&mut without, path);
+        }
+        if without != example.document
+            && let Made::Body { body, .. } = made(pair, example, &without)
+            && (pair.1, &*parameter) != ADDED
+            && !parameters(pair.1, &body).contains(&parameter)
+        {
+            continue;
+        }
+        if (pair.1, &*parameter) != ADDED {
+            findings.note(format!("{pair:?}: `{parameter}` is not {called:?} in {text}"));
+        }
+    }
+}
+
+/// The names of the parameters that are in a request.
+fn parameters(format: Format, body: &Value) -> Vec<String> {
+    let request = read(format, body.to_string().as_bytes(), Form::Whole, "m").unwrap();
+    let layout = request.layout().unwrap();
+    let mut names = Vec::new();
+    for (name, value) in body.as_object().unwrap() {
+        if layout.nested.contains(&&**name) {
+            names.extend(value.as_object().unwrap().keys().cloned());
+        } else if !layout.structural.contains(&&**name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn remove(document: &mut Value, path: &str) {
+    let (holder, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let holder = match holder {
+        "" => Some(document),
+        holder => document.pointer_mut(&format!("/{}", holder.replace('.', "/"))),
+    };
+    holder.and_then(Value::as_object_mut).map(|members| members.remove(name));
+}
+
 #[test]
 fn every_member_of_an_answer_becomes_what_the_table_says() {
     let mut findings = Findings::default();
