@@ -5,13 +5,18 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use bytes::Bytes;
 use fake_upstream::{FakeUpstream, Script};
 use futures_util::stream;
+use serde_json::json;
 use switchboard_forwarder::Config;
 use switchboard_proto::{
-    billing::v1::Ending, common::v1::UsageSource, inference::v1::RelayRequest,
+    billing::v1::Ending,
+    common::v1::{Dialect, UsageSource},
+    inference::v1::{RelayRequest, RelayResponse},
     scheduler::v1::CatalogueSnapshot,
 };
 use tempfile::TempDir;
 use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
     runtime::{Builder, Runtime},
     task::{AbortHandle, JoinSet},
 };
@@ -19,7 +24,7 @@ use tokio::{
 use crate::{
     dialects::{Spoken, Vendor, all},
     peers::{State, World},
-    rig::{Rig, config},
+    rig::{Rig, chat, config},
 };
 
 /// More bytes a token than the estimate takes.
@@ -196,4 +201,40 @@ fn a_body_that_is_larger_than_what_is_kept_stays_estimated() {
         let lost = input(rig, &id, Ending::GatewayLost).await;
         assert!(lost >= PROMPT.len() as u64 / 4, "{lost}");
     });
+}
+
+/// An upstream that answers has what it needs: the caller has nothing of the answer before the journal has its request (BILL-5).
+#[tokio::test]
+async fn a_request_that_is_answered_before_it_was_read_to_its_end_is_in_the_journal_first() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let early = tokio::spawn(async move {
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        tcp.read_exact(&mut [0; 16]).await.unwrap();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+        let chunk = json!({"id": "c", "choices": [{"index": 0, "delta": {"content": "well"}}]});
+        let answer = format!("{head}data: {chunk}\n\n");
+        tcp.write_all(answer.as_bytes()).await.unwrap();
+        // The rest of the request fits into no buffer on the way, and is not read.
+        std::future::pending::<()>().await;
+    });
+    let rig = Rig::with(young(), |state| {
+        state.candidates.truncate(1);
+        state.candidates[0].url = format!("http://{address}/v1/chat/completions");
+    })
+    .await;
+    let mut body = chat(true);
+    let image = format!("data:image/png;base64,{}", "A".repeat(16 << 20));
+    body["messages"][0]["content"] = json!([{"type": "image_url", "image_url": {"url": image}}]);
+    let head = rig.head(Dialect::OpenaiChat);
+    let id = head.request_id.clone();
+    let mut answers = rig.open(head, body.to_string().into()).await.unwrap();
+    let said = |message: &RelayResponse| is_in(&message.frame, "well");
+    while !said(&answers.message().await.unwrap().unwrap()) {}
+    assert!(is_in(&files(&rig, "journal"), &id));
+    drop(answers);
+    early.abort();
+    let settlement = rig.settlement(&id).await;
+    assert!(settlement.attempts[0].sent);
+    rig.end().await;
 }
