@@ -42,8 +42,7 @@ const ROWS: &[Row] = &[
     [&["seed"], &[], &[], &["generationConfig.seed"]],
     [&["presence_penalty"], &[], &[], &["generationConfig.presencePenalty"]],
     [&["frequency_penalty"], &[], &[], &["generationConfig.frequencyPenalty"]],
-    [&["logprobs"], &["include"], &[], &["generationConfig.responseLogprobs"]],
-    [&["top_logprobs"], &["top_logprobs"], &[], &["generationConfig.logprobs"]],
+    [&["logprobs", "top_logprobs"], &["top_logprobs", "include"], &[], &["generationConfig.responseLogprobs", "generationConfig.logprobs"]],
     // For whom
     [&["safety_identifier", "user"], &["safety_identifier", "user"], &["metadata.user_id"], &[]],
 ];
@@ -58,8 +57,9 @@ pub(super) fn called_by_caller(
     let mut called = Vec::new();
     for row in ROWS {
         if row[upstream as usize].iter().any(|path| head(path) == name) {
-            let paths = row[caller as usize].iter();
-            called.extend(paths.filter_map(|path| found(body, path)));
+            for path in row[caller as usize] {
+                called.extend(found(body, path).filter(|path| !called.contains(path)));
+            }
         }
     }
     if called.is_empty() {

@@ -14,7 +14,14 @@ use crate::text::TextBuffer;
 
 /// What is no parameter of a request.
 const LAYOUT: Layout = Layout {
-    structural: &["model", "contents", "content", "requests"],
+    structural: &[
+        "model",
+        "contents",
+        "content",
+        "requests",
+        "systemInstruction",
+        "system_instruction",
+    ],
     nested: &["generationConfig", "generation_config"],
     turns: "contents",
     limits: &["maxOutputTokens", "max_output_tokens"],

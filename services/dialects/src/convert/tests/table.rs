@@ -258,8 +258,15 @@ fn every_field_of_a_request_becomes_what_the_table_says() {
     findings.assert_none();
 }
 
-/// Anthropic's requests must have a limit.
-const ADDED: (Format, &str) = (Format::Anthropic, "max_tokens");
+/// What no caller wrote: Anthropic's requests must have a limit, and OpenAI's Responses are asked for sealed thoughts.
+const ADDED: [(Format, &str); 2] = [
+    (Format::Anthropic, "max_tokens"),
+    (Format::Responses, "include"),
+];
+
+/// Made of more than parameters: of calls in the conversation, of a form of answers where the upstream has no other. They have
+/// one name nearly everywhere.
+const OF_TOOLS: [&str; 3] = ["tools", "tool_choice", "parallel_tool_calls"];
 
 /// An account names the parameters that it does not take in its dialect; the caller is told in its own (SPEC FWD-11).
 #[test]
@@ -286,15 +293,16 @@ fn check_names(pair: (Format, Format), example: &Example, findings: &mut Finding
         for path in &called {
             remove(&mut without, path);
         }
-        if without != example.document
-            && let Made::Body { body, .. } = made(pair, example, &without)
-            && (pair.1, &*parameter) != ADDED
-            && !parameters(pair.1, &body).contains(&parameter)
-        {
-            continue;
-        }
-        if (pair.1, &*parameter) != ADDED {
-            findings.note(format!("{pair:?}: `{parameter}` is not {called:?} in {text}"));
+        let gone = match made(pair, example, &without) {
+            Made::Body { body, .. } => !parameters(pair.1, &body).contains(&parameter),
+            // The rest makes no sense without it.
+            Made::Refused { .. } => without != example.document,
+        };
+        let known = ADDED.contains(&(pair.1, &parameter)) || OF_TOOLS.contains(&&*parameter);
+        if !gone && !known {
+            findings.note(format!(
+                "{pair:?}: `{parameter}` is not {called:?} in {text}"
+            ));
         }
     }
 }
@@ -320,7 +328,9 @@ fn remove(document: &mut Value, path: &str) {
         "" => Some(document),
         holder => document.pointer_mut(&format!("/{}", holder.replace('.', "/"))),
     };
-    holder.and_then(Value::as_object_mut).map(|members| members.remove(name));
+    holder
+        .and_then(Value::as_object_mut)
+        .map(|members| members.remove(name));
 }
 
 #[test]
