@@ -208,7 +208,8 @@ fn a_body_that_is_larger_than_what_is_kept_stays_estimated() {
 async fn a_request_that_is_answered_before_it_was_read_to_its_end_is_in_the_journal_first() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let early = tokio::spawn(async move {
+    let mut early = JoinSet::new();
+    early.spawn(async move {
         let (mut tcp, _) = listener.accept().await.unwrap();
         tcp.read_exact(&mut [0; 16]).await.unwrap();
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
@@ -233,7 +234,7 @@ async fn a_request_that_is_answered_before_it_was_read_to_its_end_is_in_the_jour
     while !said(&answers.message().await.unwrap().unwrap()) {}
     assert!(is_in(&files(&rig, "journal"), &id));
     drop(answers);
-    early.abort();
+    drop(early);
     let settlement = rig.settlement(&id).await;
     assert!(settlement.attempts[0].sent);
     rig.end().await;
