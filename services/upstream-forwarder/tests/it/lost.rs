@@ -219,7 +219,10 @@ async fn a_request_that_is_answered_before_it_was_read_to_its_end_is_in_the_jour
         // The rest of the request fits into no buffer on the way, and is not read.
         std::future::pending::<()>().await;
     });
-    let rig = Rig::with(young(), |state| {
+    // Only what is waited for is written.
+    let mut config = young();
+    config.journal.gather = Duration::from_secs(3_600);
+    let rig = Rig::with(config, |state| {
         state.candidates.truncate(1);
         state.candidates[0].url = format!("http://{address}/v1/chat/completions");
     })
