@@ -255,6 +255,20 @@ pub fn streamed(model: &str) -> Value {
     body
 }
 
+fn client(
+    change: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+) -> reqwest::Client {
+    let builder = reqwest::Client::builder()
+        .no_proxy()
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(PATIENCE);
+    change(builder).build().expect("an HTTP client can be made")
+}
+
 impl Caller {
     /// With this key, at these edges in turn.
     ///
@@ -264,18 +278,8 @@ impl Caller {
     pub fn new(edges: &[SocketAddr], key: &str) -> Self {
         // A client's builder panics when no TLS provider is chosen; a second choice is refused, which is no harm.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .no_gzip()
-            .no_brotli()
-            .no_zstd()
-            .no_deflate()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(PATIENCE)
-            .build()
-            .expect("an HTTP client can be made");
         Self {
-            http,
+            http: client(|builder| builder),
             edges: edges.to_vec(),
             key: key.to_owned(),
             turn: Arc::default(),
@@ -291,6 +295,13 @@ impl Caller {
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers
             .insert(name, value.parse().expect("a header's value"));
+        self
+    }
+
+    /// The same caller over HTTP/2 without TLS, known beforehand.
+    #[must_use]
+    pub fn over_http2(mut self) -> Self {
+        self.http = client(reqwest::ClientBuilder::http2_prior_knowledge);
         self
     }
 

@@ -2,7 +2,7 @@
 //! language, with the parts that are always the same filled in.
 //!
 //! Every account stands for an upstream of its own: it has the credential [`upstream_key`] of its name, by which the fake
-//! upstream tells accounts apart. Secrets lie in files; the text names them.
+//! upstream tells accounts apart, unless its upstream is a Switchboard. Secrets lie in files; the text names them.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -22,6 +22,7 @@ pub struct Setup {
 struct Account {
     name: String,
     base_url: Option<String>,
+    credential: String,
     more: String,
 }
 
@@ -82,19 +83,33 @@ impl Setup {
     /// An account at the stack's upstream; `more` are further fields in flow style.
     #[must_use]
     pub fn account(self, name: &str, more: &str) -> Self {
-        self.put_account(name, None, more)
+        self.put_account(name, None, upstream_key(name), more)
     }
 
     /// An account somewhere else.
     #[must_use]
     pub fn account_at(self, name: &str, address: SocketAddr, more: &str) -> Self {
-        self.put_account(name, Some(format!("http://{address}/v1")), more)
+        let base_url = format!("http://{address}/v1");
+        self.put_account(name, Some(base_url), upstream_key(name), more)
     }
 
-    fn put_account(mut self, name: &str, base_url: Option<String>, more: &str) -> Self {
+    /// An account whose upstream is a Switchboard: it calls this edge with the secret of the key `key`.
+    #[must_use]
+    pub fn account_of_gateway(self, name: &str, edge: SocketAddr, key: &str) -> Self {
+        self.put_account(name, Some(format!("http://{edge}/v1")), secret_of(key), "")
+    }
+
+    fn put_account(
+        mut self,
+        name: &str,
+        base_url: Option<String>,
+        credential: String,
+        more: &str,
+    ) -> Self {
         let account = Account {
             name: name.to_owned(),
             base_url,
+            credential,
             more: more.to_owned(),
         };
         match self.accounts.iter_mut().find(|old| old.name == name) {
@@ -170,7 +185,7 @@ impl Setup {
         for account in &self.accounts {
             let name = &account.name;
             let url = account.base_url.as_deref().unwrap_or(upstream);
-            let secret = file(format!("account-{name}"), upstream_key(name));
+            let secret = file(format!("account-{name}"), account.credential.clone());
             let dialects = if account.more.contains("dialects:") {
                 ""
             } else {

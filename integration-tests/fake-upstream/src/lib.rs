@@ -16,6 +16,7 @@ mod directive;
 mod fast;
 mod format;
 mod gate;
+mod late;
 mod log;
 mod plan;
 mod request;
@@ -26,6 +27,7 @@ mod wire;
 
 pub use format::{Framing, Usage, UsageShape, Writes};
 pub use gate::Gate;
+pub use late::{Late, late};
 pub use log::{Log, Outcome, Record, Served, Stats};
 pub use script::Script;
 pub use server::{FakeUpstream, nobody_listens};

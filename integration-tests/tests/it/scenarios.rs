@@ -36,6 +36,7 @@ mod s12_rates;
 mod s13_broken_streams;
 mod s14_unread;
 mod s15_ways;
+mod s16_hops;
 mod s17_endpoints;
 mod s18_secrets;
 mod s18_translation;

@@ -134,7 +134,8 @@ pub struct Upstream {
     pub idle_timeout: Duration,
     /// HTTP/2 window of one stream, bytes: what an upstream may send ahead of a slow caller.
     pub stream_window: u32,
-    /// HTTP/2 window of a connection, bytes: it carries as many streams as windows of one stream fit in, at most.
+    /// What upstreams may send ahead on one HTTP/2 connection, bytes: it carries as many streams as windows of one stream fit
+    /// in, at most.
     pub connection_window: u32,
 }
 

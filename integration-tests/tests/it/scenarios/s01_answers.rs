@@ -195,6 +195,7 @@ async fn the_public_name_replaces_the_upstreams_and_nothing_else(builder: Builde
     stack.finish().await;
 }
 
+/// Case C25.
 async fn the_upstream_gets_the_callers_body_and_none_of_its_credentials(builder: Builder) {
     let stack = builder.setup(setup()).start().await;
     let body = r#"{ "enable_thinking":false,"temperature":0, "model":"m","stop":null,"x_unknown":{"b":1,"a":[1.50]},"messages":[{"role":"user","content":"hi"}] }"#;

@@ -303,6 +303,7 @@ async fn when_all_fail_the_caller_learns_the_class_and_when_to_come_back(builder
     stack.finish().await;
 }
 
+/// Case D16.
 async fn the_callers_own_mistake_is_returned_as_it_is_and_tried_once(builder: Builder) {
     let stack = builder.setup(setup()).start().await;
     let caller = stack.caller("k");

@@ -13,6 +13,7 @@ scenarios! { [in_process, split] {
     bytes_survive_any_cut_and_any_legal_framing,
 } }
 
+/// Cases C1 and C5.
 async fn after_content_an_error_event_ends_the_stream(builder: Builder) {
     let stack = builder.setup(setup()).start().await;
     let caller = stack.caller("k");
@@ -46,6 +47,14 @@ async fn after_content_an_error_event_ends_the_stream(builder: Builder) {
         (
             "no JSON",
             Script::say(words).write_after(2, "data: {oops\n\n"),
+            "upstream_failed",
+        ),
+        (
+            "no UTF-8",
+            Script::say(words).write_after(
+                2,
+                &b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\xec\x95\"}}]}\n\n"[..],
+            ),
             "upstream_failed",
         ),
     ];
@@ -94,6 +103,7 @@ async fn a_missing_done_is_no_failure(builder: Builder) {
     stack.finish().await;
 }
 
+/// Cases C5, C6, C7 and C8.
 async fn bytes_survive_any_cut_and_any_legal_framing(builder: Builder) {
     let stack = builder.setup(setup()).start().await;
     let caller = stack.caller("k");

@@ -8,11 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GrpcConfig {
-    /// HTTP/2 window of one stream, bytes. What a stalled reader may leave in flight.
+    /// HTTP/2 window of one stream, bytes: what a stalled reader may leave in flight. `streams_per_connection` times as much
+    /// is what a connection may; it has no bound of its own, by which stalled readers would block everyone on it.
     pub stream_window: u32,
-    /// HTTP/2 window of a connection, bytes: at least `stream_window` × `streams_per_connection`, else stalled readers
-    /// block everyone on the connection.
-    pub connection_window: u32,
     /// Streams that one connection carries; beyond them further connections are opened.
     pub streams_per_connection: u32,
     /// Connections to one peer at most.
@@ -37,7 +35,6 @@ impl GrpcConfig {
     pub fn problem(&self) -> Option<String> {
         let nothing = [
             ("stream_window", self.stream_window == 0),
-            ("connection_window", self.connection_window == 0),
             ("streams_per_connection", self.streams_per_connection == 0),
             ("connections_per_peer", self.connections_per_peer == 0),
             ("connect_timeout", self.connect_timeout.is_zero()),
@@ -54,7 +51,6 @@ impl Default for GrpcConfig {
     fn default() -> Self {
         Self {
             stream_window: 64 * 1024,
-            connection_window: 64 * 1024 * 1024,
             streams_per_connection: 1_000,
             connections_per_peer: 16,
             connect_timeout: Duration::from_secs(2),

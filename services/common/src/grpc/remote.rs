@@ -3,6 +3,9 @@
 //! tonic's own balancer picks at random and one HTTP/2 connection pins everything to one process; here the channel with
 //! the fewest open streams is chosen, counted until the answer's stream has ended. A peer that cannot be reached is left
 //! alone for a moment when another can be.
+//!
+//! Callers that leave cancel their streams while more is on its way. That is nobody's error, and no number of them may end the
+//! connection that the others share: `h2`'s bound on errors, 1,024 in a connection's life, is off between our own processes.
 
 use std::{
     future::Future,
@@ -26,10 +29,16 @@ use tonic::{
 };
 use tower::{Service, ServiceExt as _};
 
-use super::{GrpcConfig, Role, Rpc, ServiceTokens, context::inject_trace, token::HEADER};
+use super::{
+    CONNECTION_WINDOW, GrpcConfig, Role, Rpc, ServiceTokens, context::inject_trace, token::HEADER,
+};
 
 /// How long an unreachable peer is passed over while others can be reached.
 const PASS_OVER: Duration = Duration::from_millis(500);
+
+/// How many cancelled streams a connection remembers for a second. What is on its way for a stream that was forgotten already
+/// counts as the peer's error.
+const REMEMBERED: usize = 1 << 16;
 
 const NOT_SENT: &str = "x-switchboard-not-sent";
 
@@ -58,7 +67,9 @@ pub fn remote(
         let endpoint = endpoint(peer)?
             .connect_timeout(config.connect_timeout)
             .initial_stream_window_size(config.stream_window)
-            .initial_connection_window_size(config.connection_window)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .http2_max_concurrent_reset_streams(REMEMBERED)
+            .http2_max_local_error_reset_streams(None)
             .http2_keep_alive_interval(config.keep_alive)
             .keep_alive_timeout(config.keep_alive_timeout)
             .keep_alive_while_idle(true)
@@ -257,3 +268,6 @@ impl http_body::Body for Counted {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ use tower::{Layer, Service};
 use tracing::{Instrument as _, Span};
 
 use super::{
-    GrpcConfig, ServiceTokens,
+    CONNECTION_WINDOW, GrpcConfig, ServiceTokens,
     context::continue_trace,
     errors::complete_errors,
     listener::{Bound, Listener},
@@ -70,8 +70,10 @@ pub fn with_reflection(routes: Routes) -> Result<Routes, tonic_reflection::serve
 fn run(listener: Listener, routes: Routes, gate: Gate, config: &GrpcConfig, lifecycle: &Lifecycle) {
     let mut server = tonic::transport::Server::builder()
         .initial_stream_window_size(config.stream_window)
-        .initial_connection_window_size(config.connection_window)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(config.streams_per_connection)
+        // As many calls as may be open may also be cancelled before they were looked at: a caller's callers left together.
+        .http2_max_pending_accept_reset_streams(Some(config.streams_per_connection as usize))
         .http2_keepalive_interval(Some(config.keep_alive))
         .http2_keepalive_timeout(Some(config.keep_alive_timeout))
         .layer(gate);

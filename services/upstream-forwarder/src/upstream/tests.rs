@@ -12,6 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use fake_upstream::{Late, late};
 use http_body_util::{BodyExt as _, Full, StreamBody, combinators::BoxBody};
 use hyper::{body::Frame, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -19,7 +20,8 @@ use rustls::{RootCertStore, ServerConfig, pki_types::PrivateKeyDer};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{Semaphore, oneshot},
+    task::JoinSet,
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -330,6 +332,86 @@ async fn over_http2_requests_share_a_connection_until_its_streams_are_used_up() 
     until(&upstreams, 2, 2).await;
     upstreams.pool.close();
     until(&upstreams, 0, 0).await;
+}
+
+/// An upstream over HTTP/2 that answers with so many frames at once.
+struct Ahead {
+    upstreams: Upstreams,
+    url: Uri,
+    end: oneshot::Sender<()>,
+    _served: JoinSet<std::io::Result<usize>>,
+}
+
+/// A token in a frame of its own.
+const TOKEN: &[u8] = &[b'x'; 60];
+
+impl Ahead {
+    async fn start(frames: usize) -> Self {
+        let (tls, trusting) = certified();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (end, ended) = oneshot::channel();
+        let says = Late {
+            headers: &[("content-type", "text/event-stream")],
+            piece: Bytes::from_static(TOKEN),
+            frames,
+            trailers: &[],
+        };
+        let mut served = JoinSet::new();
+        served.spawn(async move {
+            let (tcp, _) = listener.accept().await?;
+            late(TlsAcceptor::from(tls).accept(tcp).await?, says, ended).await
+        });
+        let config = config::Upstream::default();
+        Self {
+            upstreams: Upstreams::with_tls(&config, &Lifecycle::new(), trusting),
+            url: format!("https://localhost:{port}/").parse().unwrap(),
+            end,
+            _served: served,
+        }
+    }
+
+    /// An answer of which the first frame has come.
+    async fn begun(&self) -> Response<Incoming> {
+        let sent = self.upstreams.send(&needs(), post(self.url.clone())).await;
+        let mut answer = sent.unwrap();
+        let first = answer.body_mut().frame().await.unwrap().unwrap();
+        assert!(first.into_data().unwrap().starts_with(TOKEN));
+        answer
+    }
+
+    /// Ends what is open; the bytes of this answer after its first frame. All was on one connection.
+    async fn rest(self, kept: Response<Incoming>) -> usize {
+        assert_eq!(self.upstreams.connections().open, 1);
+        self.end.send(()).unwrap();
+        kept.into_body().collect().await.unwrap().to_bytes().len()
+    }
+}
+
+#[tokio::test]
+async fn over_http2_callers_that_leave_end_nobody_elses_answer() {
+    let upstream = Ahead::start(1).await;
+    let kept = upstream.begun().await;
+    // More than `h2` forgives in a connection's life, in lots of more than it remembers.
+    for _ in 0..25 {
+        let lot = futures_util::future::join_all((0..60).map(|_| upstream.begun())).await;
+        drop(lot);
+    }
+    drop(upstream.begun().await);
+    assert_eq!(upstream.rest(kept).await, TOKEN.len());
+}
+
+#[tokio::test]
+async fn over_http2_callers_that_read_nothing_end_nobody_elses_answer() {
+    // A stream's window is full of them.
+    let frames = 4_000;
+    let upstream = Ahead::start(frames).await;
+    let kept = upstream.begun().await;
+    let mut unread = Vec::new();
+    for _ in 0..40 {
+        unread.push(upstream.begun().await);
+    }
+    assert_eq!(upstream.rest(kept).await, frames * TOKEN.len());
 }
 
 #[tokio::test]
