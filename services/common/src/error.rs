@@ -243,27 +243,73 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// Longest message, bytes. A status travels in headers, with its message in them twice, and clients refuse headers of more than
+/// 16 KiB (hyper's default; some of gRPC's take 8): they would be told of a broken connection instead.
+const MOST_MESSAGE: usize = 2_048;
+/// Longest name of a field and longest value of a header, bytes.
+const MOST_NAME: usize = 256;
+
+/// At most so many bytes of a text, with a mark where more was said.
+fn brief(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most - '…'.len_utf8()));
+        text.push('…');
+    }
+    text
+}
+
+/// What is too long for headers, the words of callers and upstreams among it, is cut, for a neighbour in the same process too.
 impl From<Failure> for Status {
     fn from(failure: Failure) -> Self {
         let mut metadata = HashMap::new();
         if let Some(param) = failure.param {
-            metadata.insert("param".to_owned(), param);
+            metadata.insert("param".to_owned(), brief(param, MOST_NAME));
         }
         for (name, value) in failure.headers {
-            metadata.insert(format!("{HEADER}{name}"), value);
+            // A part of a number would be another one.
+            if value.len() <= MOST_NAME {
+                metadata.insert(format!("{HEADER}{name}"), value);
+            }
         }
         let mut details =
             ErrorDetails::with_error_info(failure.reason.as_str_name(), DOMAIN, metadata);
         if let Some(after) = failure.retry_after {
             details.set_retry_info(Some(after));
         }
-        Self::with_error_details(failure.reason.grpc_code(), failure.message, details)
+        let message = brief(failure.message, MOST_MESSAGE);
+        Self::with_error_details(failure.reason.grpc_code(), message, details)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whatever_a_failure_says_its_status_fits_into_a_clients_headers() {
+        for word in ["x".repeat(100_000), "\u{d55c}".repeat(30_000)] {
+            let failure = Failure::new(Reason::UnsupportedParameter, word.clone())
+                .param(word.clone())
+                .header("x-ratelimit-reset-requests", word.clone())
+                .header("x-ratelimit-limit-requests", "60");
+            let status = Status::from(failure);
+            let back = Failure::from_status(&status);
+            let param = back.param.unwrap();
+            for (said, most) in [(&back.message, MOST_MESSAGE), (&param, MOST_NAME)] {
+                assert!(most - 3 < said.len() + 3 && said.len() <= most, "{said}");
+                assert!(word.starts_with(said.strip_suffix('…').unwrap()));
+            }
+            let limit = ("x-ratelimit-limit-requests".to_owned(), "60".to_owned());
+            assert_eq!(back.headers, [limit]);
+            // As HTTP/2 counts them (RFC 9113, 6.5.2).
+            let headers = status.into_http::<()>().headers().clone();
+            let sizes = headers
+                .iter()
+                .map(|(name, value)| name.as_str().len() + value.len() + 32);
+            let size: usize = sizes.sum();
+            assert!(size < 12 * 1_024, "{size}");
+        }
+    }
 
     #[test]
     fn every_reason_has_its_name_as_wire_code_and_survives_the_wire() {

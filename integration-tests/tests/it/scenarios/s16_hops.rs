@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fake_upstream::{Gate, Script, Usage};
+use serde_json::json;
 use switchboard_integration_tests::caller::{chat, streamed};
 use switchboard_integration_tests::setup::{Setup, secret_of};
 use switchboard_integration_tests::stack::Builder;
@@ -13,6 +14,7 @@ scenarios! { [in_process, split] {
     over_http2_nothing_of_the_upstreams_hop_is_passed_on,
     a_silent_stream_is_kept_alive_and_a_whole_answer_is_untouched,
     a_loop_of_gateways_ends_at_its_bound_and_is_not_multiplied,
+    a_refusal_reaches_the_caller_however_much_it_has_to_say,
 } }
 
 /// What belongs to one connection of HTTP/1.1 and is forbidden in HTTP/2 (RFC 9113, 8.2.2).
@@ -153,5 +155,48 @@ async fn a_loop_of_gateways_ends_at_its_bound_and_is_not_multiplied(builder: Bui
         caller.ask(&chat("m")).await.expect(400);
     }
     assert!(stack.upstream.log().requests.is_empty());
+    stack.finish().await;
+}
+
+/// Errors travel in headers, of which every client bounds the size.
+async fn a_refusal_reaches_the_caller_however_much_it_has_to_say(builder: Builder) {
+    let setup = Setup::simple()
+        .account("a", "parameters: {supported: [max_tokens]}")
+        .key("k", "unsupported: reject");
+    let stack = builder.setup(setup).start().await;
+    let caller = stack.caller("k");
+    // A name of the caller's own.
+    for name in ["x".repeat(60_000), "\u{d55c}".repeat(20_000)] {
+        let mut body = chat("m");
+        body[&name] = json!(1);
+        let answer = caller.ask(&body).await.expect(400);
+        assert_eq!(answer.code(), "unsupported_parameter");
+        let said = answer.json()["error"].clone();
+        let param = said["param"].as_str().unwrap();
+        assert!(!param.is_empty() && name.starts_with(param.trim_end_matches('…')));
+        assert!(said["message"].as_str().unwrap().contains(&name[..30]));
+    }
+    // The upstream's words.
+    for word in ["x".repeat(60_000), "\u{d55c}".repeat(20_000)] {
+        let said = json!({"error": {"message": word, "type": "invalid_request_error", "param": word, "code": null}});
+        stack.upstream.default(Script::json(400, &said));
+        for stream in [false, true] {
+            let mut body = chat("m");
+            body["stream"] = json!(stream);
+            let answer = caller.ask(&body).await.expect(400);
+            let message = answer.json()["error"]["message"].clone();
+            assert!(
+                message.as_str().unwrap().starts_with(&word[..300]),
+                "{message}"
+            );
+            assert_eq!(answer.json()["error"]["type"], "invalid_request_error");
+        }
+    }
+    // And what it says of its limits.
+    let long: &'static str = "9".repeat(30_000).leak();
+    let limited = Script::rate_limited(Some(60)).header("x-ratelimit-reset-requests", long);
+    stack.upstream.default(limited);
+    let answer = caller.chat("m").await.expect(429);
+    assert_eq!(answer.code(), "rate_limit_exceeded");
     stack.finish().await;
 }
