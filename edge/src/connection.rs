@@ -90,6 +90,9 @@ pub(crate) async fn accept(
     }
 }
 
+/// Requests of one HTTP/2 connection that may run at once.
+const STREAMS: u32 = 1_000;
+
 fn builder(config: &Config) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -108,7 +111,11 @@ fn builder(config: &Config) -> auto::Builder<TokioExecutor> {
         )
         .initial_stream_window_size(256 * 1024)
         .initial_connection_window_size(16 * 1024 * 1024)
-        .max_concurrent_streams(1_000)
+        .max_concurrent_streams(STREAMS)
+        // A balancer's connection carries the requests of many callers: those that leave at once are not to end it.
+        .max_pending_accept_reset_streams(STREAMS as usize)
+        // How much of a stream waits here is ours to say, not the window's of a caller that then does not read (FWD-2).
+        .max_send_buf_size(64 * 1024)
         .keep_alive_interval(std::time::Duration::from_secs(30))
         .keep_alive_timeout(std::time::Duration::from_secs(20));
     builder

@@ -1,32 +1,14 @@
 //! A peer over HTTP/2 whose frames are on their way when a stream is cancelled, and that sends each piece in a frame of its own.
-//! Every peer does both now and then; no library does it on purpose, so that its frames are written here (RFC 9113).
+//! Every peer does both now and then; no library does it on purpose.
 
 use std::collections::BTreeSet;
 use std::io;
 
-use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 
-const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
-const HEAD: usize = 9;
-
-/// The types of frames that are looked at or written.
-mod kind {
-    pub const DATA: u8 = 0;
-    pub const HEADERS: u8 = 1;
-    pub const RESET: u8 = 3;
-    pub const SETTINGS: u8 = 4;
-    pub const PING: u8 = 6;
-    pub const WINDOW: u8 = 8;
-}
-
-/// Bits of a frame's flags.
-mod flag {
-    pub const ACK: u8 = 1;
-    pub const END_STREAM: u8 = 1;
-    pub const END_HEADERS: u8 = 4;
-}
+use crate::frames::{PREFACE, block, flag, frame, kind, take};
 
 /// What a [`late`] peer answers each request with.
 #[derive(Clone, Debug)]
@@ -57,8 +39,8 @@ where
     frame(&mut out, kind::SETTINGS, 0, 0, &[]);
     frame(&mut out, kind::WINDOW, 0, 0, &(1_u32 << 30).to_be_bytes());
     loop {
-        if preface && input.len() >= PREFACE {
-            input.advance(PREFACE);
+        if preface && input.len() >= PREFACE.len() {
+            input.advance(PREFACE.len());
             preface = false;
         }
         while let Some((kind, flags, stream, payload)) =
@@ -70,7 +52,9 @@ where
                 }
                 kind::HEADERS => {
                     open.insert(stream);
-                    let block = block(true, late.headers);
+                    let mut all = vec![(":status", "200")];
+                    all.extend(late.headers);
+                    let block = block(&all);
                     frame(&mut out, kind::HEADERS, flag::END_HEADERS, stream, &block);
                     for _ in 0..late.frames {
                         frame(&mut out, kind::DATA, 0, stream, &late.piece);
@@ -102,7 +86,7 @@ where
                     let flags = if last { flag::END_STREAM } else { 0 };
                     frame(&mut out, kind::DATA, flags, stream, &late.piece);
                     if !last {
-                        let block = block(false, late.trailers);
+                        let block = block(late.trailers);
                         let flags = flag::END_STREAM | flag::END_HEADERS;
                         frame(&mut out, kind::HEADERS, flags, stream, &block);
                     }
@@ -110,42 +94,4 @@ where
             }
         }
     }
-}
-
-/// Takes a frame, if it is there whole: its type, flags, stream and payload.
-fn take(input: &mut BytesMut) -> Option<(u8, u8, u32, BytesMut)> {
-    let head = input.get(..HEAD)?;
-    let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
-    if input.len() < HEAD + length {
-        return None;
-    }
-    let mut head = input.split_to(HEAD);
-    head.advance(3);
-    let (kind, flags, stream) = (head.get_u8(), head.get_u8(), head.get_u32());
-    Some((kind, flags, stream, input.split_to(length)))
-}
-
-fn frame(out: &mut BytesMut, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-    out.put_uint(payload.len() as u64, 3);
-    out.put_u8(kind);
-    out.put_u8(flags);
-    out.put_u32(stream);
-    out.put_slice(payload);
-}
-
-/// A block of headers, each as a literal that nobody remembers (RFC 7541, 6.2.2). Names and values are shorter than 127 bytes.
-fn block(status: bool, headers: &[(&str, &str)]) -> BytesMut {
-    let mut block = BytesMut::new();
-    if status {
-        // `:status: 200` of the static table.
-        block.put_u8(0x88);
-    }
-    for (name, value) in headers {
-        block.put_u8(0);
-        for text in [name, value] {
-            block.put_u8(u8::try_from(text.len()).unwrap_or(u8::MAX) & 0x7f);
-            block.put_slice(text.as_bytes());
-        }
-    }
-    block
 }

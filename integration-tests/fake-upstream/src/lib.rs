@@ -15,6 +15,7 @@ mod body;
 mod directive;
 mod fast;
 mod format;
+pub mod frames;
 mod gate;
 mod late;
 mod log;

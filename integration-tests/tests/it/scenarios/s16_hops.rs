@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bytes::BytesMut;
+use fake_upstream::frames::{PREFACE, block, flag, frame, kind, take};
 use fake_upstream::{Gate, Script, Usage};
 use serde_json::json;
 use switchboard_integration_tests::caller::{chat, streamed};
@@ -13,6 +15,7 @@ use tokio::task::JoinSet;
 scenarios! { [in_process, split] {
     over_http2_nothing_of_the_upstreams_hop_is_passed_on,
     a_silent_stream_is_kept_alive_and_a_whole_answer_is_untouched,
+    requests_that_are_cancelled_at_once_end_no_other_of_their_connection,
     a_loop_of_gateways_ends_at_its_bound_and_is_not_multiplied,
     a_refusal_reaches_the_caller_however_much_it_has_to_say,
 } }
@@ -115,6 +118,70 @@ async fn a_silent_stream_is_kept_alive_and_a_whole_answer_is_untouched(builder: 
         );
         assert_eq!(row.charge_nanos, 12 * 1_000 + 3 * 2_000);
     }
+    stack.finish().await;
+}
+
+/// A load balancer's connection over HTTP/2, with the requests of many callers.
+async fn requests_that_are_cancelled_at_once_end_no_other_of_their_connection(builder: Builder) {
+    let stack = builder.setup(Setup::simple()).start().await;
+    let gate = Gate::new();
+    stack.upstream.default(
+        Script::tokens(3)
+            .usage(Usage::of(12, 3))
+            .gate_after(1, &gate),
+    );
+    let mut raw = Raw::connect(stack.edges()[0]).await.unwrap();
+    let key = format!("Bearer {}", secret_of("k"));
+    let head = block(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "gateway"),
+        (":path", "/v1/chat/completions"),
+        ("authorization", &key),
+        ("content-type", "application/json"),
+    ]);
+    let body = streamed("m").to_string();
+    let mut out = BytesMut::from(PREFACE);
+    frame(&mut out, kind::SETTINGS, 0, 0, &[]);
+    frame(&mut out, kind::HEADERS, flag::END_HEADERS, 1, &head);
+    frame(&mut out, kind::DATA, flag::END_STREAM, 1, body.as_bytes());
+    raw.send(&out).await.unwrap();
+    gate.reached(1).await;
+
+    // Sixty callers come and leave before anybody looked at what they ask.
+    out.clear();
+    for stream in (3..123).step_by(2) {
+        frame(&mut out, kind::HEADERS, flag::END_HEADERS, stream, &head);
+        let cancel = 8_u32.to_be_bytes();
+        frame(&mut out, kind::RESET, 0, stream, &cancel);
+    }
+    raw.send(&out).await.unwrap();
+    // The connection answers after them, as it did before.
+    out.clear();
+    frame(&mut out, kind::PING, 0, 0, b"12345678");
+    raw.send(&out).await.unwrap();
+    let (mut input, mut kept, mut ended) = (BytesMut::new(), Vec::new(), false);
+    while !ended {
+        let read = raw.read(4_096).await.unwrap();
+        assert!(!read.is_empty(), "the connection is closed");
+        input.extend_from_slice(&read);
+        while let Some((kind, flags, stream, payload)) = take(&mut input) {
+            match kind {
+                kind::PING if flags & flag::ACK > 0 => gate.open(),
+                kind::DATA if stream == 1 => {
+                    kept.extend_from_slice(&payload);
+                    ended = flags & flag::END_STREAM > 0;
+                }
+                _ => {}
+            }
+        }
+    }
+    let kept = String::from_utf8(kept).unwrap();
+    assert!(
+        kept.ends_with("data: [DONE]\n\n") && !kept.contains("error"),
+        "{kept}"
+    );
+    assert_eq!(stack.rows(1).await[0].ending, "complete");
     stack.finish().await;
 }
 
