@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use switchboard_common::{
     error::{Failure, Reason},
-    grpc::{Answers, MAX_MESSAGE, Method, Rpc, not_sent},
+    grpc::{Answers, MAX_ANSWER, MAX_MESSAGE, Method, Rpc, not_sent},
 };
 use switchboard_proto::inference::v1::{
     RelayHead, RelayRequest, RelayResponse, inference_client::InferenceClient,
@@ -31,7 +31,7 @@ impl Forwarders {
     /// Over the wire another forwarder is tried, up to `tries` in all, when nothing was sent.
     pub(crate) fn new(rpc: &Rpc, tries: u32) -> Self {
         let client = InferenceClient::new(rpc.clone())
-            .max_decoding_message_size(MAX_MESSAGE)
+            .max_decoding_message_size(MAX_ANSWER)
             .max_encoding_message_size(MAX_MESSAGE);
         Self(Method::of(rpc, move |request, _| {
             over_the_wire(client.clone(), request, tries.max(1))

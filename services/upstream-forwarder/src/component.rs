@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use switchboard_common::{
     clock::SharedClock,
     feed,
-    grpc::{MAX_MESSAGE, Role, Rpc, local},
+    grpc::{MAX_ANSWER, MAX_MESSAGE, Role, Rpc, local},
     lifecycle::Lifecycle,
     metrics::Metrics,
     seal::Sealer,
@@ -215,7 +215,7 @@ impl Component {
         let inference = Inference::new(&self.conductor, &self.lifecycle, internal);
         InferenceServer::new(inference)
             .max_decoding_message_size(MAX_MESSAGE)
-            .max_encoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_ANSWER)
     }
 
     /// Whether requests can be served: the catalogue is known, and new ones are taken.

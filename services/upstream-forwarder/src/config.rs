@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use switchboard_common::{feed::FeedConfig, settings::duration};
+use switchboard_common::{feed::FeedConfig, grpc::MAX_ANSWER, settings::duration};
 
 use crate::journal::JournalConfig;
 
@@ -24,9 +24,9 @@ pub struct Config {
     pub buffer_total: usize,
     /// Bytes of a stream that are held back before its first content; then it is committed (FWD-3).
     pub hold: usize,
-    /// Largest whole answer of an upstream after decompression, bytes.
+    /// Largest whole answer of an upstream after decompression, bytes; 128 MiB at most.
     pub answer_limit: usize,
-    /// Largest single event of a stream, bytes: images come as megabytes in one.
+    /// Largest single event of a stream, bytes: images come as megabytes in one; 128 MiB at most.
     pub event_limit: usize,
     /// Output text kept to be counted when the upstream reports no usage, bytes; what is beyond is extrapolated.
     pub count_output: usize,
@@ -141,6 +141,8 @@ pub struct Upstream {
 
 /// Most bytes of a request that the journal can keep: it takes a longer record for a damaged one.
 const MOST_PROMPT: usize = 8 << 20;
+/// Largest answer, bytes: one message brings it to the edge, also where a translation made it twice as long.
+const MOST_ANSWER: usize = MAX_ANSWER / 2;
 /// Longest wait until tokens are counted: nothing keeps a stream alive meanwhile.
 const LONGEST_COUNT: Duration = Duration::from_secs(1);
 
@@ -184,6 +186,15 @@ impl Config {
         let mut all = sizes.into_iter().chain(others).chain(times);
         if let Some((name, _)) = all.find(|(_, zero)| *zero) {
             return Some(format!("forwarder.{name} is 0; expected more"));
+        }
+        let answers = [
+            ("answer_limit", self.answer_limit),
+            ("event_limit", self.event_limit),
+        ];
+        if let Some((name, limit)) = answers.into_iter().find(|(_, limit)| *limit > MOST_ANSWER) {
+            return Some(format!(
+                "forwarder.{name} is {limit}; expected {MOST_ANSWER} at most"
+            ));
         }
         if self.count_within > LONGEST_COUNT {
             let within = duration::render(self.count_within);
@@ -286,6 +297,12 @@ mod tests {
             ..Config::default()
         };
         let expected = "forwarder.count_within is 5s; expected 1s at most";
+        assert_eq!(config.problem().as_deref(), Some(expected));
+        let config = Config {
+            answer_limit: MOST_ANSWER + 1,
+            ..Config::default()
+        };
+        let expected = "forwarder.answer_limit is 134217729; expected 134217728 at most";
         assert_eq!(config.problem().as_deref(), Some(expected));
         let config = Config {
             progress: Duration::ZERO,

@@ -10,6 +10,7 @@ scenarios! { [in_process, split] {
     images_are_billed_by_the_image_and_by_their_tokens,
     audio_is_billed_by_the_second,
     images_that_the_balance_does_not_pay_are_refused_before_they_are_made,
+    the_largest_answer_passes_and_a_larger_one_is_told,
     a_large_image_passes_and_a_larger_body_is_told_its_limit,
 } }
 
@@ -150,5 +151,34 @@ async fn a_large_image_passes_and_a_larger_body_is_told_its_limit(builder: Build
         "{said}"
     );
     assert_eq!(stack.upstream.log().requests.len(), 1);
+    stack.finish().await;
+}
+
+async fn the_largest_answer_passes_and_a_larger_one_is_told(builder: Builder) {
+    let stack = builder.setup(Setup::simple()).start().await;
+    let caller = stack.caller("k");
+    let limit = stack.settings().forwarder.answer_limit;
+    let answer = |bytes: usize| {
+        let whole = |text: &str| {
+            json!({"id": "c", "object": "chat.completion", "created": 1, "model": "up-m",
+                "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 12, "completion_tokens": 34, "total_tokens": 46}})
+            .to_string()
+        };
+        let text = "x".repeat(bytes - whole("").len());
+        Script::body(200, "application/json", whole(&text))
+    };
+    stack.upstream.default(answer(limit));
+    let largest = caller.chat("m").await.expect(200);
+    // The public name is shorter than the upstream's.
+    assert_eq!(largest.body.len(), limit - "up-".len());
+    let row = stack.row(&largest.request_id()).await;
+    assert_eq!(
+        (row.output_tokens, row.charge_nanos),
+        (Some(34), 12 * 1_000 + 34 * 2_000)
+    );
+    stack.upstream.default(answer(limit + 1));
+    let refused = caller.chat("m").await.expect(502);
+    assert_eq!(refused.code(), "upstream_failed");
     stack.finish().await;
 }

@@ -35,5 +35,9 @@ pub use token::ServiceTokens;
 /// tokens do not use it up.
 pub(crate) const CONNECTION_WINDOW: u32 = 1 << 30;
 
-/// Largest message in either direction, bytes: a 32 MiB body and what stands around it.
+/// Largest message, bytes: a 32 MiB body and what stands around it.
 pub const MAX_MESSAGE: usize = 64 * 1024 * 1024;
+
+/// Largest message of a model's answer, bytes: twice the largest answer that the forwarder's settings can allow, since a
+/// translation into another dialect makes it longer. An answer that was paid for must not fail at the last hop.
+pub const MAX_ANSWER: usize = 256 * 1024 * 1024;
