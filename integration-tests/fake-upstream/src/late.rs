@@ -24,18 +24,18 @@ pub struct Late {
 }
 
 /// Serves one connection until it is closed. A stream that is cancelled gets one frame more; those that are open when `end` is
-/// told get one frame more and their end. Gives how many streams were cancelled.
+/// told get one frame more and their end.
 ///
 /// # Errors
 /// The connection broke, or the peer speaks something else.
-pub async fn late<S>(stream: S, late: Late, mut end: oneshot::Receiver<()>) -> io::Result<usize>
+pub async fn late<S>(stream: S, late: Late, mut end: oneshot::Receiver<()>) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let (mut input, mut out) = (BytesMut::new(), BytesMut::new());
     let mut preface = true;
-    let (mut open, mut cancelled, mut told) = (BTreeSet::new(), 0, false);
+    let (mut open, mut told) = (BTreeSet::new(), false);
     frame(&mut out, kind::SETTINGS, 0, 0, &[]);
     frame(&mut out, kind::WINDOW, 0, 0, &(1_u32 << 30).to_be_bytes());
     loop {
@@ -61,7 +61,6 @@ where
                     }
                 }
                 kind::RESET if open.remove(&stream) => {
-                    cancelled += 1;
                     frame(&mut out, kind::DATA, 0, stream, &late.piece);
                 }
                 kind::SETTINGS if flags & flag::ACK == 0 => {
@@ -77,7 +76,7 @@ where
         writer.flush().await?;
         tokio::select! {
             read = reader.read_buf(&mut input) => if read? == 0 {
-                return Ok(cancelled);
+                return Ok(());
             },
             _ = &mut end, if !told => {
                 told = true;

@@ -11,6 +11,7 @@ pub mod deflate;
 pub mod error;
 pub mod feed;
 pub mod grpc;
+pub mod http2;
 pub mod ids;
 pub mod lifecycle;
 pub mod metrics;

@@ -29,12 +29,6 @@ pub use rpc::Rpc;
 pub use server::{serve, serve_public, with_reflection};
 pub use token::ServiceTokens;
 
-/// HTTP/2 window of a connection, bytes. What a connection may leave in flight is bounded by its streams; this is no second
-/// bound, but what the `h2` crate takes half of as its allowance for small frames that wait unread, and where that is used up it
-/// ends the connection with all of its streams. As much as Go's clients give, so that a thousand stalled readers of single
-/// tokens do not use it up.
-pub(crate) const CONNECTION_WINDOW: u32 = 1 << 30;
-
 /// Largest message, bytes: a 32 MiB body and what stands around it.
 pub const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 

@@ -29,16 +29,11 @@ use tonic::{
 };
 use tower::{Service, ServiceExt as _};
 
-use super::{
-    CONNECTION_WINDOW, GrpcConfig, Role, Rpc, ServiceTokens, context::inject_trace, token::HEADER,
-};
+use super::{GrpcConfig, Role, Rpc, ServiceTokens, context::inject_trace, token::HEADER};
+use crate::http2::{CONNECTION_WINDOW, REMEMBERED_STREAMS};
 
 /// How long an unreachable peer is passed over while others can be reached.
 const PASS_OVER: Duration = Duration::from_millis(500);
-
-/// How many cancelled streams a connection remembers for a second. What is on its way for a stream that was forgotten already
-/// counts as the peer's error.
-const REMEMBERED: usize = 1 << 16;
 
 const NOT_SENT: &str = "x-switchboard-not-sent";
 
@@ -68,7 +63,7 @@ pub fn remote(
             .connect_timeout(config.connect_timeout)
             .initial_stream_window_size(config.stream_window)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .http2_max_concurrent_reset_streams(REMEMBERED)
+            .http2_max_concurrent_reset_streams(REMEMBERED_STREAMS)
             .http2_max_local_error_reset_streams(None)
             .http2_keep_alive_interval(config.keep_alive)
             .keep_alive_timeout(config.keep_alive_timeout)

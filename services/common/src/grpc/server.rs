@@ -15,7 +15,7 @@ use tower::{Layer, Service};
 use tracing::{Instrument as _, Span};
 
 use super::{
-    CONNECTION_WINDOW, GrpcConfig, ServiceTokens,
+    GrpcConfig, ServiceTokens,
     context::continue_trace,
     errors::complete_errors,
     listener::{Bound, Listener},
@@ -23,7 +23,7 @@ use super::{
     role::{Caller, may_call},
     token::HEADER,
 };
-use crate::{clock::SharedClock, lifecycle::Lifecycle};
+use crate::{clock::SharedClock, http2::CONNECTION_WINDOW, lifecycle::Lifecycle};
 
 /// Serves other roles until the lifecycle stops; streams that run then are waited for by the lifecycle's grace period.
 pub fn serve(

@@ -21,7 +21,10 @@ use http::{
 };
 use hyper::{client::conn::http2, rt::Executor};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use switchboard_common::lifecycle::Lifecycle;
+use switchboard_common::{
+    http2::{CONNECTION_WINDOW, REMEMBERED_STREAMS},
+    lifecycle::Lifecycle,
+};
 
 use super::{
     Error, Outgoing,
@@ -36,14 +39,6 @@ use crate::config;
 const PING_AFTER: Duration = Duration::from_secs(15);
 /// …and ends when it does not answer: else every request of its host would be sent into the void.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Window of a shared connection, bytes. What upstreams may send ahead is bounded by its streams ([`fitting`]); this is what the
-/// `h2` crate takes half of as its allowance for small frames that wait for slow callers, and where that is used up it ends
-/// the connection with all of its streams. As much as Go's clients give.
-const CONNECTION_WINDOW: u32 = 1 << 30;
-/// How many cancelled streams a connection remembers for a second. What an upstream sends on a stream that was forgotten counts as
-/// its error, and as many errors end the connection: callers that leave are to do that to nobody else.
-const REMEMBERED: usize = 1 << 16;
 
 /// Streams before the peer told its bound; as hyper takes it.
 const FIRST_STREAMS: usize = 100;
@@ -153,8 +148,8 @@ impl Lease {
             .timer(TokioTimer::new())
             .initial_stream_window_size(config.stream_window)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_concurrent_reset_streams(REMEMBERED)
-            .max_local_error_reset_streams(REMEMBERED)
+            .max_concurrent_reset_streams(REMEMBERED_STREAMS)
+            .max_local_error_reset_streams(REMEMBERED_STREAMS)
             .keep_alive_interval(PING_AFTER)
             .keep_alive_timeout(PING_TIMEOUT)
             .handshake(io)

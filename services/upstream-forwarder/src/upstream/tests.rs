@@ -339,7 +339,7 @@ struct Ahead {
     upstreams: Upstreams,
     url: Uri,
     end: oneshot::Sender<()>,
-    _served: JoinSet<std::io::Result<usize>>,
+    _served: JoinSet<std::io::Result<()>>,
 }
 
 /// A token in a frame of its own.

@@ -13,7 +13,7 @@ struct Line {
     rpc: Rpc,
     end: oneshot::Sender<()>,
     /// The peer.
-    _served: JoinSet<std::io::Result<usize>>,
+    _served: JoinSet<std::io::Result<()>>,
 }
 
 /// Messages of one frame, and the bytes of an empty one.
